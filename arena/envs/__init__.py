@@ -1,0 +1,32 @@
+"""Text environments and their registry."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from arena.envs.base import TextEnv
+from arena.errors import UsageError, unknown_name
+from arena.recipe import EnvConfig
+
+#: Name -> "module:class". Imported on use, so that a listing stays fast.
+ENVS: dict[str, str] = {
+    "frozen_lake": "arena.envs.frozen_lake:FrozenLake",
+    "sokoban": "arena.envs.sokoban:Sokoban",
+}
+
+
+def env_class(name: str) -> type[TextEnv]:
+    """The class of an environment. Raises UsageError for an unknown name."""
+    if name not in ENVS:
+        raise unknown_name("environment", name, ENVS)
+    module, _, attribute = ENVS[name].partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def make_env(config: EnvConfig) -> TextEnv:
+    """Build an environment. Raises UsageError for options that it does not take."""
+    cls = env_class(config.name)
+    try:
+        return cls(max_turns=config.max_turns, observation=config.observation, **config.options)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"environment '{config.name}' refuses env.options {config.options}: {error}") from error

@@ -1,0 +1,99 @@
+"""The contract of a text environment.
+
+A `TextEnv` is a `gymnasium.Env[str, str]`: it shows its state as text and takes an action as bare text (the
+response format belongs to `protocol`). The same task seed is the same task on every machine. Tasks of the two
+splits differ in content, not only in seed: an environment draws again until the task belongs to the split of
+its seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import string
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
+
+import gymnasium
+import numpy as np
+
+from arena.seeding import EVAL_SEED_START, stream_seed
+
+Split = Literal["train", "eval"]
+
+
+class TextEnv(gymnasium.Env[str, str]):
+    """Base class. Subclasses implement the abstract methods and call `draw_task` from `reset`.
+
+    `info` of reset and step carries `success` (bool), `admissible` (bool: the last action was understood and
+    accepted; True after reset), `admissible_actions` (tuple of text) and `anchor` (text that identifies the
+    state for GiGPO: equal exactly when the states are).
+
+    Truncation by turn limit is the environment's: `max_turns` is a constructor argument.
+    """
+
+    #: Name in the registry.
+    name: ClassVar[str]
+    #: One sentence for `arena list envs`.
+    summary: ClassVar[str]
+    #: Words the compact tokenizer needs for this environment's observations, thoughts and actions.
+    vocabulary: ClassVar[tuple[str, ...]]
+    #: Largest and smallest environment return, for scales in figures.
+    reward_range: ClassVar[tuple[float, float]]
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    #: The share of all tasks (by content) that belongs to the evaluation split.
+    eval_share: ClassVar[float] = 0.25
+
+    def __init__(self, *, max_turns: int, observation: Literal["compact", "full"] = "compact") -> None:
+        if max_turns < 1:
+            raise ValueError(f"max_turns must be at least 1, given {max_turns}")
+        if observation not in ("compact", "full"):
+            raise ValueError(f"observation must be 'compact' or 'full', given {observation!r}")
+        self.max_turns = max_turns
+        self.observation_style = observation
+        charset = "".join(sorted(set(string.printable) | set("√")))
+        self.observation_space = gymnasium.spaces.Text(max_length=4096, min_length=0, charset=charset)
+        self.action_space = gymnasium.spaces.Text(max_length=64, min_length=0, charset=charset)
+
+    @property
+    @abstractmethod
+    def instruction(self) -> str:
+        """The part of the prompt that is the same at every turn: the rules (`full`) or a name (`compact`)."""
+
+    @abstractmethod
+    def expert_action(self) -> str:
+        """An action of a good policy in the current state, whatever was done before."""
+
+    @abstractmethod
+    def thought(self) -> str:
+        """What the expert says before acting: templated from the state, never naming an action."""
+
+    @abstractmethod
+    def admissible_actions(self) -> tuple[str, ...]:
+        """The actions that are understood in the current state, in a fixed order."""
+
+    def draw_task(self, seed: int, sample: Callable[[np.random.Generator], tuple[Any, str]]) -> Any:
+        """Draw tasks until one belongs to the split of `seed`.
+
+        `sample(rng)` returns a task and its content as text. Raises RuntimeError after 10,000 draws: the
+        environment has too few distinct tasks to split.
+        """
+        wanted = split_of_seed(seed)
+        rng = np.random.default_rng(stream_seed("draw", self.name, seed))
+        for _ in range(10_000):
+            task, content = sample(rng)
+            if split_of_content(content, self.eval_share) == wanted:
+                return task
+        raise RuntimeError(f"{self.name}: no task of the {wanted} split in 10,000 draws")
+
+
+def split_of_seed(seed: int) -> Split:
+    """The split a task seed belongs to."""
+    return "eval" if seed >= EVAL_SEED_START else "train"
+
+
+def split_of_content(content: str, eval_share: float) -> Split:
+    """The split a task belongs to, by a hash of its content."""
+    value = int.from_bytes(hashlib.sha256(content.encode()).digest()[:4], "big") / 2**32
+    return "eval" if value < eval_share else "train"

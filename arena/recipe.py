@@ -1,0 +1,233 @@
+"""The recipe: everything that defines one cell, as frozen data.
+
+A tier is a TOML file of defaults in `arena/tiers/`; `resolve` turns a tier, an environment, an algorithm, a
+seed and `--set` overrides into a `Recipe`. Nothing outside a recipe may change a cell's records.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from arena.errors import UsageError, unknown_name
+
+
+class Section(BaseModel):
+    """Frozen, and refuses unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class EnvConfig(Section):
+    """The environment and how it is shown to the model."""
+
+    name: str = Field(description="Name in the environment registry.")
+    observation: Literal["compact", "full"] = Field("compact", description="compact: tiny models; full: real language models.")
+    max_turns: int = Field(15, ge=1, description="Turns after which an episode is cut.")
+    history: int = Field(0, ge=0, description="Earlier turns (observation and action) shown in the prompt.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the environment.")
+
+
+class ModelConfig(Section):
+    """A small Qwen3-architecture model built from this config, fp32."""
+
+    hidden_size: int = Field(64, ge=8, description="Width.")
+    num_layers: int = Field(2, ge=1, description="Decoder layers.")
+    num_heads: int = Field(4, ge=1, description="Attention heads.")
+    num_kv_heads: int = Field(4, ge=1, description="Key/value heads.")
+    intermediate_size: int = Field(128, ge=8, description="Width of the feed-forward layer.")
+
+
+class BCConfig(Section):
+    """Behaviour cloning on the successful episodes of a noisy scripted expert."""
+
+    episodes: int = Field(1000, ge=1, description="Expert episodes attempted; the successful ones are cloned.")
+    expert_noise: float = Field(0.4, ge=0, lt=1, description="Share of the expert's actions that are random.")
+    steps: int = Field(300, ge=1, description="Optimiser steps.")
+    batch_size: int = Field(128, ge=1, description="Turns per optimiser step.")
+    learning_rate: float = Field(2e-3, gt=0, description="Peak learning rate, cosine decay to a tenth.")
+    weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay.")
+
+
+class RolloutConfig(Section):
+    """How training episodes are sampled."""
+
+    groups: int = Field(16, ge=1, description="Tasks per training step.")
+    group_size: int = Field(8, ge=1, description="Episodes per task.")
+    temperature: float = Field(1.0, gt=0, description="Sampling temperature; scoring applies the same.")
+    max_response_tokens: int = Field(48, ge=1, description="Cap on sampled tokens per turn.")
+
+
+class OptimConfig(Section):
+    """The policy update."""
+
+    learning_rate: float = Field(2e-4, gt=0, description="AdamW learning rate, constant.")
+    weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay.")
+    max_grad_norm: float = Field(1.0, gt=0, description="Gradient norm clip.")
+    epochs: int = Field(1, ge=1, description="Passes over each rollout batch.")
+    minibatches: int = Field(4, ge=1, description="Optimiser steps per pass.")
+    micro_rows: int = Field(256, ge=1, description="Rows per forward; does not change the gradient.")
+
+
+class KLConfig(Section):
+    """KL loss to the frozen reference (the BC model), k3 estimator."""
+
+    coef: float = Field(0.01, ge=0, description="Coefficient; 0 turns the term off.")
+
+
+class FormatConfig(Section):
+    """The penalty for a turn whose response is not strictly valid."""
+
+    penalty: float = Field(0.1, ge=0, description="Subtracted on the turn's last token.")
+
+
+class EvalConfig(Section):
+    """Evaluation on held-out tasks, at this temperature and at 1; at step 0 also greedy."""
+
+    every: int = Field(10, ge=1, description="Steps between evaluations; the last step always has one.")
+    episodes: int = Field(128, ge=1, description="Held-out tasks, the same at each evaluation.")
+    temperature: float = Field(0.5, ge=0, description="The recipe's evaluation temperature; 0 is greedy.")
+
+
+class RecordConfig(Section):
+    """What is written beside steps and evals."""
+
+    enabled: bool = Field(True, description="Write episodes, turns and tokens.")
+    token_fraction: float = Field(1.0, ge=0, le=1, description="Share of groups whose tokens are written.")
+    grad_by_role: bool = Field(False, description="Measure the gradient norm by role (two more backward passes a step).")
+
+
+class CheckpointConfig(Section):
+    """Resumable state."""
+
+    every: int = Field(1, ge=1, description="Steps between checkpoints.")
+
+
+class Recipe(Section):
+    """Everything that defines one cell (environment, algorithm, seed)."""
+
+    tier: str = Field(description="Tier the defaults came from.")
+    algorithm: str = Field(description="Algorithm spec, e.g. 'grpo' or 'gspo+gigpo:omega=0.5'.")
+    seed: int = Field(ge=0, description="Seed of the cell; shares its BC start with every method of that seed.")
+    steps: int = Field(ge=1, description="Training steps.")
+    env: EnvConfig
+    model: ModelConfig = ModelConfig()
+    bc: BCConfig = BCConfig()
+    rollout: RolloutConfig = RolloutConfig()
+    optim: OptimConfig = OptimConfig()
+    kl: KLConfig = KLConfig()
+    format: FormatConfig = FormatConfig()
+    eval: EvalConfig = EvalConfig()
+    record: RecordConfig = RecordConfig()
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    parts: dict[str, dict[str, float]] = Field(
+        default_factory=dict, description="The tier's defaults for algorithm parts, e.g. sequence_clip."
+    )
+
+    @property
+    def hash(self) -> str:
+        """Twelve hex digits that identify the cell: equal hashes, equal records."""
+        return _digest(self.model_dump(mode="json"))
+
+    @property
+    def start_hash(self) -> str:
+        """Twelve hex digits that identify the BC start: only what it depends on."""
+        keep = {"env", "model", "bc", "seed", "eval"}
+        fields = self.model_dump(mode="json", include=keep)
+        fields["max_response_tokens"] = self.rollout.max_response_tokens
+        return _digest(fields)
+
+
+def _digest(fields: Mapping[str, Any]) -> str:
+    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def tier_names() -> list[str]:
+    """Names of the tiers that ship with Arena."""
+    return sorted(p.name.removesuffix(".toml") for p in resources.files("arena.tiers").iterdir() if p.name.endswith(".toml"))
+
+
+def load_tier(name: str) -> dict[str, Any]:
+    """The TOML of a tier as nested mappings. Raises UsageError for an unknown name."""
+    if name not in tier_names():
+        raise unknown_name("tier", name, tier_names())
+    return tomllib.loads((resources.files("arena.tiers") / f"{name}.toml").read_text())
+
+
+def parse_overrides(pairs: Sequence[str]) -> dict[str, Any]:
+    """`["kl.coef=0.02", "steps=5"]` as nested mappings; values are read as TOML, else as text."""
+    tree: dict[str, Any] = {}
+    for pair in pairs:
+        key, separator, text = pair.partition("=")
+        if not separator or not key:
+            raise UsageError(f"--set takes section.key=value, e.g. --set kl.coef=0.02; given '{pair}'.")
+        try:
+            value = tomllib.loads(f"v = {text}")["v"]
+        except tomllib.TOMLDecodeError:
+            value = text
+        *sections, leaf = key.split(".")
+        node = tree
+        for section in sections:
+            node = node.setdefault(section, {})
+            if not isinstance(node, dict):
+                raise UsageError(f"--set {key}: '{section}' was already given a value.")
+        node[leaf] = value
+    return tree
+
+
+def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`over` laid on `base`, mapping by mapping."""
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        merged[key] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
+
+
+def resolve(
+    tier: str, env: str, algorithm: str, seed: int, overrides: Mapping[str, Any] | None = None
+) -> Recipe:
+    """The recipe of one cell: tier defaults, then the tier's section for the environment, then overrides.
+
+    Raises UsageError, naming the field, what was given and what is allowed.
+    """
+    tree = load_tier(tier)
+    per_env = tree.pop("envs", {})
+    tree.pop("description", None)
+    tree = merge(tree, per_env.get(env, {}))
+    tree = merge(tree, overrides or {})
+    tree = merge(tree, {"tier": tier, "algorithm": algorithm, "seed": seed, "env": {"name": env}})
+    try:
+        return Recipe.model_validate(tree)
+    except ValidationError as error:
+        raise UsageError(_explain(error)) from None
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for item in error.errors():
+        path = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            parent = _section(item["loc"][:-1])
+            lines.append(str(unknown_name("recipe field", path, [_join(item["loc"][:-1], k) for k in parent.model_fields])))
+        else:
+            lines.append(f"recipe field {path}: {item['msg'][0].lower()}{item['msg'][1:]}; given {item['input']!r}.")
+    return "\n".join(lines)
+
+
+def _join(parents: Sequence[str | int], leaf: str) -> str:
+    return ".".join([*map(str, parents), leaf])
+
+
+def _section(path: Sequence[str | int]) -> type[BaseModel]:
+    section: type[BaseModel] = Recipe
+    for part in path:
+        section = section.model_fields[str(part)].annotation  # ty: ignore[invalid-assignment]
+    return section

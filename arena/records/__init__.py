@@ -1,0 +1,1 @@
+"""The Parquet contract between training and everything that reads it. Never imports torch."""

@@ -1,0 +1,1 @@
+"""Tiers: TOML files of recipe defaults."""
