@@ -1,0 +1,97 @@
+"""Loss aggregation: from token values to one number (ARLArena's first dimension).
+
+Denominators are inputs, because a mini-batch may be computed in several micro-batches: dividing each by its
+own count would make the gradient depend on the split.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from arena.algorithms.units import Units
+
+
+@dataclass(frozen=True)
+class Denominators:
+    """What a mini-batch's sums are divided by: total token weight, response tokens, and sequences."""
+
+    weight: float
+    tokens: float
+    sequences: float
+
+
+def denominators(
+    mask: Bool[Tensor, "rows tokens"],
+    weight: Float[Tensor, "rows tokens"],
+    sequence_id: Int[Tensor, "rows tokens"] | None = None,
+) -> Denominators:
+    """The denominators of a whole mini-batch. Sequences without a response token do not count."""
+    units = Units.of(sequence_id, mask)
+    tokens_per_unit = units.sum(torch.ones_like(weight))
+    return Denominators(
+        weight=float(weight[mask].double().sum()),
+        tokens=float(mask.sum()),
+        sequences=float((tokens_per_unit > 0).sum()),
+    )
+
+
+class Aggregation(Protocol):
+    """Turns masked token values into a scalar."""
+
+    kind: ClassVar[str]
+
+    def __call__(
+        self,
+        values: Float[Tensor, "rows tokens"],
+        weight: Float[Tensor, "rows tokens"],
+        units: Units,
+        weight_total: float,
+        sequences: float,
+    ) -> Float[Tensor, ""]:
+        """The scalar; `weight_total` and `sequences` span the mini-batch."""
+        ...
+
+
+@dataclass(frozen=True)
+class TokenMean:
+    """Weighted mean over all response tokens of the mini-batch (GRPO as in DAPO and verl's default)."""
+
+    kind: ClassVar[str] = "token_mean"
+    summary: ClassVar[str] = "token mean"
+
+    def __call__(
+        self,
+        values: Float[Tensor, "rows tokens"],
+        weight: Float[Tensor, "rows tokens"],
+        units: Units,
+        weight_total: float,
+        sequences: float,
+    ) -> Float[Tensor, ""]:
+        """sum(w v) / sum(w)."""
+        weighted = torch.where(units.mask, values * weight, torch.zeros_like(values))
+        return weighted.sum() / max(weight_total, 1e-12)
+
+
+@dataclass(frozen=True)
+class SequenceMean:
+    """Mean over sequences of each sequence's weighted token mean (GSPO; ARLArena's code for GSPO)."""
+
+    kind: ClassVar[str] = "sequence_mean"
+    summary: ClassVar[str] = "sequence mean of token mean"
+
+    def __call__(
+        self,
+        values: Float[Tensor, "rows tokens"],
+        weight: Float[Tensor, "rows tokens"],
+        units: Units,
+        weight_total: float,
+        sequences: float,
+    ) -> Float[Tensor, ""]:
+        """mean_i(sum_t(w v) / sum_t(w))."""
+        per_unit = units.sum(values * weight) / units.sum(weight).clamp(min=1e-12)
+        return per_unit.sum() / max(sequences, 1.0)

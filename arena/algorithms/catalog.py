@@ -1,0 +1,142 @@
+"""The catalog: each named method is one composition of parts, each modifier one change to a composition.
+
+A spec is `name(:key=value)*(+modifier(:key=value)*)*`, e.g. `gspo+gigpo:omega=0.5+dynamic`. A key sets that field
+of whichever part of the name or modifier has it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from arena.algorithms.advantages import AdvantageRule, GiGPO, GroupNorm
+from arena.algorithms.aggregation import Aggregation, SequenceMean, TokenMean
+from arena.algorithms.clipping import Clip, SequenceClip, TokenClip, WeightClip
+from arena.algorithms.filtering import DynamicFilter
+from arena.algorithms.masking import SequenceMask
+from arena.algorithms.weighting import ActFocus
+from arena.errors import UsageError, unknown_name
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A method as a composition of parts. The training loop knows the parts, never the name."""
+
+    name: str
+    aggregation: Aggregation
+    advantage: AdvantageRule
+    clip: Clip
+    filter: DynamicFilter | None = None
+    mask: SequenceMask | None = None
+    weighting: ActFocus | None = None
+    source: str = ""
+
+
+_ARLARENA = "ARLArena, arXiv 2602.21534"
+
+GRPO = Algorithm("grpo", TokenMean(), GroupNorm(), TokenClip(), source="GRPO, arXiv 2402.03300")
+GSPO = Algorithm("gspo", SequenceMean(), GroupNorm(), SequenceClip(), source="GSPO, arXiv 2507.18071")
+CISPO = Algorithm("cispo", TokenMean(), GroupNorm(), WeightClip(), source="CISPO, arXiv 2506.13585")
+SAMPO = replace(GSPO, name="sampo", advantage=GiGPO(), filter=DynamicFilter(), source=f"SAMPO ({_ARLARENA} Eq. 8)")
+ACTFOCUS = replace(GRPO, name="actfocus", weighting=ActFocus(), source="ActFocus, arXiv 2605.14558")
+
+CATALOG: dict[str, Algorithm] = {a.name: a for a in (GRPO, GSPO, CISPO, SAMPO, ACTFOCUS)}
+
+#: Modifier -> (the field of Algorithm that it sets, the part with its defaults).
+MODIFIERS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "gigpo": ("advantage", GiGPO),
+    "dynamic": ("filter", DynamicFilter),
+    "seqmask": ("mask", SequenceMask),
+    "actfocus": ("weighting", ActFocus),
+}
+
+_PARTS = ("aggregation", "advantage", "clip", "filter", "mask", "weighting")
+
+
+def get_algorithm(spec: str, parts: Mapping[str, Mapping[str, float]] | None = None) -> Algorithm:
+    """The algorithm of a spec. `parts` are a tier's defaults by part kind, e.g. {"sequence_clip": {...}}.
+
+    Raises UsageError for unknown names, fields and values.
+    """
+    head, *modifiers = spec.split("+")
+    name, settings = _split(head, spec)
+    if name == "sapo":
+        raise UsageError(
+            "'sapo' names two different methods: soft adaptive policy optimisation (arXiv 2511.20347), to be 'sapo-soft' "
+            "here, and single-rollout autoregressive policy optimisation (arXiv 2608.19842), to be 'sapo-sr'. "
+            "Neither is in this version's catalog."
+        )
+    if name not in CATALOG:
+        raise unknown_name("algorithm", name, CATALOG, f"Modifiers after '+': {', '.join(sorted(MODIFIERS))}.")
+    algorithm = CATALOG[name]
+    algorithm = replace(algorithm, **{f: _tier_part(getattr(algorithm, f), parts or {}) for f in _PARTS})
+    algorithm = _with_settings(algorithm, _PARTS, settings, name)
+    for text in modifiers:
+        modifier, settings = _split(text, spec)
+        if modifier not in MODIFIERS:
+            raise unknown_name("modifier", modifier, MODIFIERS, f"Given in '{spec}'.")
+        field, default = MODIFIERS[modifier]
+        algorithm = replace(algorithm, **{field: _tier_part(default(), parts or {})})
+        algorithm = _with_settings(algorithm, (field,), settings, modifier)
+    return replace(algorithm, name=spec)
+
+
+def table() -> list[dict[str, str]]:
+    """One row per named method: its parts in words, for `arena list algos` and the docs."""
+    return [
+        {
+            "name": a.name,
+            "aggregation": _summary(a.aggregation),
+            "advantage": _summary(a.advantage),
+            "ratio and clip": _summary(a.clip),
+            "filter": _summary(a.filter),
+            "mask": _summary(a.mask),
+            "weighting": _summary(a.weighting),
+            "source": a.source,
+        }
+        for a in CATALOG.values()
+    ]
+
+
+def _summary(part: Any) -> str:
+    return "-" if part is None else part.summary
+
+
+def _split(text: str, spec: str) -> tuple[str, dict[str, str]]:
+    name, *pairs = text.strip().split(":")
+    settings = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key or not value:
+            raise UsageError(f"algorithm '{spec}': '{pair}' is not key=value, as in 'gspo:clip_low=3e-4'.")
+        settings[key] = value
+    return name, settings
+
+
+def _tier_part(part: Any, parts: Mapping[str, Mapping[str, float]]) -> Any:
+    return replace(part, **parts[part.kind]) if part is not None and part.kind in parts else part
+
+
+def _with_settings(algorithm: Algorithm, fields: tuple[str, ...], settings: Mapping[str, str], owner: str) -> Algorithm:
+    for key, text in settings.items():
+        holders = [f for f in fields if key in _field_names(getattr(algorithm, f))]
+        if not holders:
+            allowed = [k for f in fields for k in _field_names(getattr(algorithm, f))]
+            raise unknown_name(f"parameter of '{owner}'", key, allowed or ["(none)"])
+        part = getattr(algorithm, holders[0])
+        algorithm = replace(algorithm, **{holders[0]: _set(part, key, text, owner)})
+    return algorithm
+
+
+def _field_names(part: Any) -> list[str]:
+    return [] if part is None else [f.name for f in dataclasses.fields(part)]
+
+
+def _set(part: Any, key: str, text: str, owner: str) -> Any:
+    kind = type(getattr(part, key))
+    try:
+        return replace(part, **{key: kind(text)})
+    except ValueError as error:
+        raise UsageError(f"parameter {key} of '{owner}' takes {kind.__name__}; given '{text}' ({error}).") from None

@@ -1,0 +1,146 @@
+"""Importance ratio and clip: from log ratios and advantages to the surrogate (ARLArena's third dimension).
+
+Log ratios are clamped to +-20 before exp, as verl does. `clipped_low` and `clipped_high` mean that the clip
+removed the token's gradient, not that the ratio left a range.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from arena.algorithms.units import Units
+
+#: Bound on |log ratio| before exp.
+MAX_LOG_RATIO = 20.0
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """The objective to maximise per token, and what the clip did to it. All [rows, tokens]."""
+
+    objective: Float[Tensor, "rows tokens"]
+    ratio_applied: Float[Tensor, "rows tokens"]
+    clipped_low: Bool[Tensor, "rows tokens"]
+    clipped_high: Bool[Tensor, "rows tokens"]
+
+
+class Clip(Protocol):
+    """A rule from log ratios and advantages to the surrogate objective."""
+
+    kind: ClassVar[str]
+
+    def __call__(
+        self,
+        logprob: Float[Tensor, "rows tokens"],
+        old_logprob: Float[Tensor, "rows tokens"],
+        advantage: Float[Tensor, "rows tokens"],
+        units: Units,
+    ) -> Surrogate:
+        """Differentiable in `logprob` only."""
+        ...
+
+
+def _pessimistic(
+    ratio: Float[Tensor, "rows tokens"], advantage: Float[Tensor, "rows tokens"], low: float, high: float
+) -> Surrogate:
+    """min(ratio A, clip(ratio, 1-low, 1+high) A): PPO's surrogate for a ratio of any level."""
+    clipped = ratio.clamp(1 - low, 1 + high)
+    clipped_low = (advantage < 0) & (ratio < 1 - low)
+    clipped_high = (advantage > 0) & (ratio > 1 + high)
+    return Surrogate(
+        objective=torch.minimum(ratio * advantage, clipped * advantage),
+        ratio_applied=torch.where(clipped_low | clipped_high, clipped, ratio).detach(),
+        clipped_low=clipped_low,
+        clipped_high=clipped_high,
+    )
+
+
+@dataclass(frozen=True)
+class TokenClip:
+    """PPO's clip on the token ratio (GRPO: 0.2/0.2, ARLArena Table S1)."""
+
+    kind: ClassVar[str] = "token_clip"
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+
+    @property
+    def summary(self) -> str:
+        """One cell of the method table."""
+        return f"token ratio, min, clip {self.clip_low:g}/{self.clip_high:g}"
+
+    def __call__(
+        self,
+        logprob: Float[Tensor, "rows tokens"],
+        old_logprob: Float[Tensor, "rows tokens"],
+        advantage: Float[Tensor, "rows tokens"],
+        units: Units,
+    ) -> Surrogate:
+        """min(w A, clip(w) A) with w = pi/pi_old per token."""
+        ratio = (logprob - old_logprob).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+        return _pessimistic(ratio, advantage, self.clip_low, self.clip_high)
+
+
+@dataclass(frozen=True)
+class SequenceClip:
+    """GSPO (arXiv 2507.18071): s_i = exp(mean_t log w_t), clipped; defaults of ARLArena Table S1.
+
+    The token form (GSPO-token, Eq. 13 there): value s_i at every token, gradient through sg(s_i) pi/sg(pi). It
+    equals the sequence form when the advantage is constant within the sequence.
+    """
+
+    kind: ClassVar[str] = "sequence_clip"
+    clip_low: float = 3e-3
+    clip_high: float = 4e-3
+
+    @property
+    def summary(self) -> str:
+        """One cell of the method table."""
+        return f"sequence ratio, min, clip {self.clip_low:g}/{self.clip_high:g}"
+
+    def __call__(
+        self,
+        logprob: Float[Tensor, "rows tokens"],
+        old_logprob: Float[Tensor, "rows tokens"],
+        advantage: Float[Tensor, "rows tokens"],
+        units: Units,
+    ) -> Surrogate:
+        """min(s A, clip(s) A) per token."""
+        sequence_log_ratio = units.spread(units.mean((logprob - old_logprob).detach()))
+        log_ratio = sequence_log_ratio + logprob - logprob.detach()
+        ratio = log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+        return _pessimistic(ratio, advantage, self.clip_low, self.clip_high)
+
+
+@dataclass(frozen=True)
+class WeightClip:
+    """CISPO (arXiv 2506.13585): the clipped ratio is a detached weight, no token's gradient is removed.
+
+    The loss value depends on the scale of log pi and is not comparable between implementations; its gradient is.
+    """
+
+    kind: ClassVar[str] = "weight_clip"
+    clip_low: float = 1.0
+    clip_high: float = 0.2
+
+    @property
+    def summary(self) -> str:
+        """One cell of the method table."""
+        return f"token ratio as detached weight, clip {self.clip_low:g}/{self.clip_high:g}, no min"
+
+    def __call__(
+        self,
+        logprob: Float[Tensor, "rows tokens"],
+        old_logprob: Float[Tensor, "rows tokens"],
+        advantage: Float[Tensor, "rows tokens"],
+        units: Units,
+    ) -> Surrogate:
+        """sg(clip(w, 1-low, 1+high)) A log pi per token."""
+        ratio = (logprob - old_logprob).detach().clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+        weight = ratio.clamp(1 - self.clip_low, 1 + self.clip_high)
+        never = torch.zeros_like(units.mask)
+        return Surrogate(weight * advantage * logprob, weight, never, never)

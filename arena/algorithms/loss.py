@@ -1,0 +1,117 @@
+"""The policy loss: one function for every method, from tensors to a scalar and a per-token record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from arena.algorithms.aggregation import Denominators, denominators
+from arena.algorithms.catalog import Algorithm
+from arena.algorithms.units import Units
+from arena.algorithms.weighting import EnergyStatistics, energy_statistics
+
+
+@dataclass(frozen=True)
+class LossInputs:
+    """One micro-batch. Everything is [rows, tokens] over response tokens, padded anywhere; `mask` is True on
+    sampled tokens.
+
+    `sequence_id` names the sequence of each token (default: every row is one). `weight` are token weights; where
+    absent, an algorithm with token weighting computes them from `action` (True on action tokens) and `energy`.
+    `denominators` and `energy_statistics` span the mini-batch and the rollout batch; where absent, they are
+    taken from this micro-batch.
+    """
+
+    logprob: Float[Tensor, "rows tokens"]
+    old_logprob: Float[Tensor, "rows tokens"]
+    advantage: Float[Tensor, "rows tokens"]
+    mask: Bool[Tensor, "rows tokens"]
+    sequence_id: Int[Tensor, "rows tokens"] | None = None
+    weight: Float[Tensor, "rows tokens"] | None = None
+    action: Bool[Tensor, "rows tokens"] | None = None
+    energy: Float[Tensor, "rows tokens"] | None = None
+    energy_statistics: EnergyStatistics | None = None
+    denominators: Denominators | None = None
+
+
+@dataclass(frozen=True)
+class LossOutput:
+    """The scalar loss (differentiable in `logprob`) and what each token went through (detached)."""
+
+    loss: Float[Tensor, ""]
+    log_ratio: Float[Tensor, "rows tokens"]
+    ratio_applied: Float[Tensor, "rows tokens"]
+    clipped_low: Bool[Tensor, "rows tokens"]
+    clipped_high: Bool[Tensor, "rows tokens"]
+    masked: Bool[Tensor, "rows tokens"]
+    weight: Float[Tensor, "rows tokens"]
+
+
+def token_weights(inputs: LossInputs, algorithm: Algorithm) -> Float[Tensor, "rows tokens"]:
+    """The weight of each token: 1, or the algorithm's weighting. Raises ValueError when it lacks its inputs."""
+    if inputs.weight is not None:
+        return inputs.weight
+    if algorithm.weighting is None:
+        return torch.ones_like(inputs.old_logprob)
+    if inputs.action is None or inputs.energy is None:
+        raise ValueError(f"'{algorithm.name}' weights tokens: LossInputs needs action and energy, or weight")
+    statistics = inputs.energy_statistics or energy_statistics(inputs.energy, inputs.action, inputs.mask)
+    return algorithm.weighting(inputs.action, inputs.energy, statistics)
+
+
+def policy_loss(inputs: LossInputs, algorithm: Algorithm) -> LossOutput:
+    """The algorithm's loss on a micro-batch.
+
+    Sums over micro-batches of one mini-batch, each given the mini-batch's denominators, equal the loss of the
+    mini-batch in one piece. Values under padding never reach the loss or its gradient.
+    """
+    mask = inputs.mask
+    units = Units.of(inputs.sequence_id, mask)
+    zero = torch.zeros_like(inputs.old_logprob)
+    logprob = torch.where(mask, inputs.logprob, zero)
+    old_logprob = torch.where(mask, inputs.old_logprob, zero)
+    advantage = torch.where(mask, inputs.advantage, zero)
+    weight = torch.where(mask, token_weights(inputs, algorithm), zero).detach()
+    totals = inputs.denominators or denominators(mask, weight, inputs.sequence_id)
+
+    surrogate = algorithm.clip(logprob, old_logprob, advantage, units)
+    log_ratio = (logprob - old_logprob).detach()
+    if algorithm.mask is None:
+        masked = torch.zeros_like(mask)
+    else:
+        masked = algorithm.mask(log_ratio, advantage, units)
+    objective = torch.where(masked, torch.zeros_like(zero), surrogate.objective)
+    loss = -algorithm.aggregation(objective, weight, units, totals.weight, totals.sequences)
+    return LossOutput(
+        loss=loss,
+        log_ratio=log_ratio,
+        ratio_applied=surrogate.ratio_applied,
+        clipped_low=surrogate.clipped_low & mask,
+        clipped_high=surrogate.clipped_high & mask,
+        masked=masked,
+        weight=weight,
+    )
+
+
+def kl_k3(logprob: Float[Tensor, "*shape"], ref_logprob: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The k3 estimator of KL(pi || pi_ref) per token: exp(d) - d - 1, d = log pi_ref - log pi, d clamped to +-20."""
+    d = (ref_logprob - logprob).clamp(-20.0, 20.0)
+    return torch.expm1(d) - d
+
+
+def kl_loss(
+    logprob: Float[Tensor, "rows tokens"],
+    ref_logprob: Float[Tensor, "rows tokens"],
+    mask: Bool[Tensor, "rows tokens"],
+    algorithm: Algorithm,
+    totals: Denominators,
+    sequence_id: Int[Tensor, "rows tokens"] | None = None,
+) -> tuple[Float[Tensor, ""], Float[Tensor, "rows tokens"]]:
+    """The KL penalty, aggregated like the policy loss but with every response token at weight 1, and its tokens."""
+    zero = torch.zeros_like(ref_logprob)
+    kl = torch.where(mask, kl_k3(torch.where(mask, logprob, zero), torch.where(mask, ref_logprob, zero)), zero)
+    units = Units.of(sequence_id, mask)
+    return algorithm.aggregation(kl, mask.to(kl.dtype), units, totals.tokens, totals.sequences), kl.detach()

@@ -1,0 +1,59 @@
+"""Token weighting: how much each response token counts in the loss."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class EnergyStatistics:
+    """Mean and standard deviation of energy over a rollout batch's action tokens."""
+
+    mu: float
+    sigma: float
+
+
+def energy_statistics(
+    energy: Float[Tensor, "rows tokens"], action: Bool[Tensor, "rows tokens"], mask: Bool[Tensor, "rows tokens"]
+) -> EnergyStatistics:
+    """Statistics over the action tokens under `mask`, once per rollout batch and after filtering.
+
+    Without action tokens mu is 0 and sigma 1.
+    """
+    values = energy[action & mask].double()
+    if len(values) == 0:
+        return EnergyStatistics(0.0, 1.0)
+    return EnergyStatistics(float(values.mean()), float(values.std(correction=0)))
+
+
+@dataclass(frozen=True)
+class ActFocus:
+    """ActFocus (arXiv 2605.14558): alpha for reasoning tokens, 1 + beta sigmoid((E - mu)/sigma) for action tokens.
+
+    E is the energy of the frozen reference. Every response token outside the action block (the end token too)
+    counts as reasoning; the tags of the action block count as action. Advantages are untouched.
+    """
+
+    kind: ClassVar[str] = "actfocus"
+    alpha: float = 0.1
+    beta: float = 0.5
+
+    @property
+    def summary(self) -> str:
+        """One cell of the method table."""
+        return f"think {self.alpha:g}, action 1 + {self.beta:g} sigmoid(z(energy))"
+
+    def __call__(
+        self,
+        action: Bool[Tensor, "rows tokens"],
+        energy: Float[Tensor, "rows tokens"],
+        statistics: EnergyStatistics,
+    ) -> Float[Tensor, "rows tokens"]:
+        """Detached weights. Equal energies (sigma 0) give the sigmoid its middle, 1/2."""
+        z = (energy.detach() - statistics.mu) / (statistics.sigma + 1e-6)
+        return torch.where(action, 1 + self.beta * torch.sigmoid(z), torch.full_like(energy, self.alpha))
