@@ -29,4 +29,5 @@ def make_env(config: EnvConfig) -> TextEnv:
     try:
         return cls(max_turns=config.max_turns, observation=config.observation, **config.options)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"environment '{config.name}' refuses env.options {config.options}: {error}") from error
+        message = f"environment '{config.name}' refuses env.options {config.options}: {error}"
+        raise UsageError(message) from error

@@ -41,7 +41,10 @@ class TextEnv(gymnasium.Env[str, str]):
     #: Largest and smallest environment return, for scales in figures.
     reward_range: ClassVar[tuple[float, float]]
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+    #: Whether the observation shows the whole state, so that equal observations of a task are equal states.
+    fully_observed: ClassVar[bool] = True
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's annotation)
     #: The share of all tasks (by content) that belongs to the evaluation split.
     eval_share: ClassVar[float] = 0.25
 
@@ -52,6 +55,8 @@ class TextEnv(gymnasium.Env[str, str]):
             raise ValueError(f"observation must be 'compact' or 'full', given {observation!r}")
         self.max_turns = max_turns
         self.observation_style = observation
+        #: Whether an action in a state always has the same outcome; a subclass may set it to False.
+        self.deterministic = True
         charset = "".join(sorted(set(string.printable) | set("√")))
         self.observation_space = gymnasium.spaces.Text(max_length=4096, min_length=0, charset=charset)
         self.action_space = gymnasium.spaces.Text(max_length=64, min_length=0, charset=charset)
@@ -64,6 +69,11 @@ class TextEnv(gymnasium.Env[str, str]):
     @abstractmethod
     def expert_action(self) -> str:
         """An action of a good policy in the current state, whatever was done before."""
+
+    @property
+    def expert_success(self) -> float:
+        """Chance that the noise-free expert solves the current task from its start within `max_turns`."""
+        return 1.0
 
     @abstractmethod
     def thought(self) -> str:

@@ -1,10 +1,12 @@
 """FrozenLake: cross a frozen lake to the goal without falling into a hole.
 
-Maps and dynamics are Gymnasium's (`toy_text/frozen_lake.py`): start top left, goal bottom right, each other cell ice
-with probability `p_frozen`, maps without a safe path drawn again; a hole ends the episode with reward 0, the goal with
-reward 1. On slippery ice a move goes the intended way with `success_rate`, else to one of its two sides.
+Maps and dynamics are Gymnasium's (`toy_text/frozen_lake.py`): start top left, goal bottom right, each other
+cell ice with probability `p_frozen`, maps without a safe path drawn again; a hole ends the episode with
+reward 0, the goal with reward 1. On slippery ice a move goes the intended way with `success_rate`, else to
+one of its two sides.
 
-Departures: the player's cell is shown in the grid, as RAGEN does; a malformed action is a turn without movement.
+Departures: the player's cell is shown in the grid, as RAGEN does; a malformed action is a turn without
+movement.
 """
 
 from __future__ import annotations
@@ -35,11 +37,11 @@ You are crossing a frozen lake. Reach the goal without falling into a hole.
 
 Symbols: P you, _ ice, H hole, G goal, X you in a hole, √ you at the goal.
 
-Each turn you move one cell: up, down, left or right. Moving off the edge leaves you where you are. Falling into a
-hole ends the game without a reward.{slippery}
+Each turn you move one cell: up, down, left or right. Moving off the edge leaves you where you are. Falling
+into a hole ends the game without a reward.{slippery}
 
-First think about where you, the goal and the holes are. Then choose exactly one of the actions up, down, left, right.
-Answer in this format and write nothing else:
+First think about where you, the goal and the holes are. Then choose exactly one of the actions up, down,
+left, right. Answer in this format and write nothing else:
 <think>your reasoning</think><action>your action</action>"""
 _SLIPPERY = """ The ice is slippery: a move goes the way you intend with
 probability {intended:.2f}, and to either side of it with probability {side:.2f}."""
@@ -94,7 +96,7 @@ class Lake:
         return known
 
     def slips(self, action: str, cell: int) -> tuple[int, int, int]:
-        """Cells after a slip to one side, the intended move and a slip to the other side, in Gymnasium's order."""
+        """Cells after a slip to one side, the intended move and a slip to the other, in Gymnasium's order."""
         at = _CIRCLE.index(action)
         return (
             self.moved[_CIRCLE[at - 1]][cell],
@@ -124,11 +126,11 @@ class Lake:
 class FrozenLake(TextEnv):
     """Cross the ice to the goal.
 
-    Args (options): `size` is the side of the map (3 to 9), `p_frozen` the chance that a cell is ice, `slippery`
-    whether moves slip, `success_rate` the chance of the intended move on slippery ice.
+    Args (options): `size` is the side of the map (3 to 9), `p_frozen` the chance that a cell is ice,
+    `slippery` whether moves slip, `success_rate` the chance of the intended move on slippery ice.
 
-    On slippery ice the slips are drawn from `np_random`: two episodes of one seed with the same actions meet the same
-    slips. `reset(options={"map": text})` starts on a hand-made map, one line per row.
+    On slippery ice the slips are drawn from `np_random`: two episodes of one seed with the same actions meet
+    the same slips. `reset(options={"map": text})` starts on a hand-made map, one line per row.
     """
 
     name: ClassVar[str] = "frozen_lake"
@@ -164,6 +166,7 @@ class FrozenLake(TextEnv):
             )
         self.size, self.p_frozen = size, p_frozen
         self.slippery, self.success_rate = slippery, success_rate
+        self.deterministic = not slippery
         self._lake: Lake | None = None
         self._chances: list[list[float]] | None = None
         self._ended = True
@@ -239,8 +242,8 @@ class FrozenLake(TextEnv):
     def thought(self) -> str:
         """Facts of the state, always 26 words. Coordinates are row and column from 1.
 
-        `gap` is the way to the goal; `near` and `beyond` are the cells one and two away to the north, east, south and
-        west, `corner` the cells to the north-east, south-east, south-west and north-west.
+        `gap` is the way to the goal; `near` and `beyond` are the cells one and two away to the north, east,
+        south and west, `corner` the cells to the north-east, south-east, south-west and north-west.
         """
         size = self.size
         row, column = divmod(self._player, size)

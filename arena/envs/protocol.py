@@ -3,6 +3,10 @@
 Strictly valid: exactly one of each tag, in this order, nothing else but white space, action not empty. Not
 strictly valid but with an action block: the action is executed and the turn is penalised. No action block: no
 effect in the environment, and the penalty (ARLArena section 3; verl-agent's projection functions).
+
+Departures: verl-agent takes the text between the first opening and the first closing action tag, wherever
+they are; here an action quoted in a closed thought is not executed, an action block contains no further tag,
+and of several blocks the last counts.
 """
 
 from __future__ import annotations
@@ -12,10 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 TAGS = ("<think>", "</think>", "<action>", "</action>")
-_STRICT = re.compile(r"\s*<think>(?P<thought>.*?)</think>\s*<action>(?P<action>.*?)</action>\s*", re.DOTALL)
-_ACTION_BLOCK = re.compile(r"<action>(?P<action>.*?)</action>", re.DOTALL)
-_THINK_BLOCK = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _TAG = re.compile("|".join(map(re.escape, TAGS)))
+#: Text without a tag. Matching it from every opening tag takes linear time in all, whatever the response.
+_PLAIN = rf"(?:(?!{_TAG.pattern}).)*"
+_STRICT = re.compile(rf"\s*<think>{_PLAIN}</think>\s*<action>{_PLAIN}</action>\s*", re.DOTALL)
+_ACTION_BLOCK = re.compile(rf"<action>(?P<action>{_PLAIN})</action>", re.DOTALL)
+#: A thought runs to its closing tag, else to the first action tag (a forgotten `</think>`), else to the end.
+_THINK_BLOCK = re.compile(r"<think>(?:.*?</think>|.*?(?=<action>)|.*)", re.DOTALL)
 
 Span = tuple[int, int]
 
@@ -26,7 +33,7 @@ class Parsed:
 
     action: str | None
     valid: bool
-    think_span: Span | None
+    think_spans: tuple[Span, ...]
     action_span: Span | None
     tag_spans: tuple[Span, ...]
 
@@ -39,20 +46,17 @@ def format_response(thought: str, action: str) -> str:
 def parse_response(text: str) -> Parsed:
     """Parse a response's text. Never raises: any text is some response.
 
-    The action is taken from the last complete action block outside the thought, so that an action quoted while
-    thinking is not executed.
+    The action is taken from the last complete action block outside every thought, so that an action quoted
+    while thinking is not executed.
     """
-    strict = _STRICT.fullmatch(text)
-    once = all(text.count(tag) == 1 for tag in TAGS)
-    think = _THINK_BLOCK.search(text)
-    think_span = think.span() if think else None
-    blocks = [m for m in _ACTION_BLOCK.finditer(text) if not (think_span and think_span[0] <= m.start() < think_span[1])]
+    thoughts = tuple(m.span() for m in _THINK_BLOCK.finditer(text))
+    blocks = [m for m in _ACTION_BLOCK.finditer(text) if not any(_overlap(m.span(), t) for t in thoughts)]
     block = blocks[-1] if blocks else None
-    action = block["action"].strip() if block else None
+    action = (block["action"].strip() or None) if block else None
     return Parsed(
-        action=action or None,
-        valid=bool(strict and once and action),
-        think_span=think_span,
+        action=action,
+        valid=action is not None and _STRICT.fullmatch(text) is not None,
+        think_spans=thoughts,
         action_span=block.span() if block else None,
         tag_spans=tuple(m.span() for m in _TAG.finditer(text)),
     )
@@ -61,14 +65,15 @@ def parse_response(text: str) -> Parsed:
 def token_roles(parsed: Parsed, spans: Sequence[Span]) -> tuple[list[str], list[bool]]:
     """Role and tag flag of each token from its character range in the response.
 
-    A token that overlaps the action block is an action token, else one that overlaps the thought is a thought
-    token, else other. An empty range (an end token) is other: the caller knows which token ended the response.
+    A token that overlaps the action block is an action token, else one that overlaps a thought is a thought
+    token, else other. An empty range (an end token) is other: the caller knows which token ended the
+    response. Spans are character ranges [start, end), tags included; both lists have one item per span.
     """
     roles, tags = [], []
     for span in spans:
         if _overlap(span, parsed.action_span):
             roles.append("action")
-        elif _overlap(span, parsed.think_span):
+        elif any(_overlap(span, thought) for thought in parsed.think_spans):
             roles.append("think")
         else:
             roles.append("other")

@@ -1,12 +1,13 @@
 """Sokoban: push every box onto a target.
 
-Rules and rewards are gym-sokoban's (Schrader 2018, `sokoban_env.py`): -0.1 for every step, +1 for a box pushed
-onto a target, -1 for one pushed off, +10 when all boxes are on targets. Rooms follow its recipe (`room_utils.py`):
-a random walk that carves floor with small masks, then reverse play from the solved state.
+Rules and rewards are gym-sokoban's (Schrader 2018, `sokoban_env.py`): -0.1 for every step, +1 for a box
+pushed onto a target, -1 for one pushed off, +10 when all boxes are on targets. Rooms follow its recipe
+(`room_utils.py`): a random walk that carves floor with small masks, then reverse play from the solved state.
 
-Departures: a start is drawn from an exhaustive reverse play, so the optimal number of moves is known and bounded by
-`min_solution` and `max_solution` (the original keeps the hardest state of a bounded search); no box starts on a
-target; the action set is the four directions (the original also has "no operation" and push/move variants).
+Departures: a start is drawn from an exhaustive reverse play, so the optimal number of moves is known and
+bounded by `min_solution` and `max_solution` (the original keeps the hardest state of a bounded search); no
+box starts on a target; the action set is the four directions (the original also has "no operation" and
+push/move variants).
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ You are playing Sokoban. Push every box onto a target in as few steps as you can
 
 Symbols: # wall, _ floor, O target, X box, P you, √ box on a target, S you on a target.
 
-Each turn you move one cell: up, down, left or right. Moving into a box pushes it one cell further, if the cell
-behind it is free. You cannot pull a box, push two boxes at once or walk through walls. A box in a corner that is not
-a target can never be moved again.
+Each turn you move one cell: up, down, left or right. Moving into a box pushes it one cell further, if the
+cell behind it is free. You cannot pull a box, push two boxes at once or walk through walls. A box in a corner
+that is not a target can never be moved again.
 
-First think about the positions of yourself, the boxes and the targets. Then choose exactly one of the actions up,
-down, left, right. Answer in this format and write nothing else:
+First think about the positions of yourself, the boxes and the targets. Then choose exactly one of the actions
+up, down, left, right. Answer in this format and write nothing else:
 <think>your reasoning</think><action>your action</action>"""
 
 #: gym-sokoban's masks: the cells around the walker, as (row, column) offsets, that become floor.
@@ -49,8 +50,8 @@ _MASKS = (
 #: gym-sokoban's chance that the walker turns, and its steps per unit of (height + width).
 _TURN_CHANCE, _WALK_FACTOR = 0.35, 1.7
 
-#: States an expert's table may hold (about 100 bytes each). A state beyond it counts as unsolvable; the states of a
-#: generated start's optimal solutions are always inside.
+#: States an expert's table may hold (about 100 bytes each). A state beyond it counts as unsolvable; the
+#: states of a generated start's optimal solutions are always inside.
 _TABLE_STATES = 60_000
 #: Rooms kept for the next reset of the same seed: the episodes of a group share a task.
 _CACHED_ROOMS = 64
@@ -76,7 +77,7 @@ class Distances:
         return self._levels[number] if number < len(self._levels) else []
 
     def __getitem__(self, state: int) -> int | None:
-        """Moves to the nearest solved state; None if it cannot be solved (or lies beyond the table's bound)."""
+        """Moves to the nearest solved state; None if there is none (or it lies beyond the table's bound)."""
         while state not in self._known and self._grow():
             pass
         return self._known.get(state)
@@ -109,7 +110,7 @@ class Distances:
 
 
 class Room:
-    """A room: floor cells, targets (bit set), start (boxes as bit set, player) and the distances of its states."""
+    """Floor cells, targets as a bit set, the start (boxes as a bit set, player) and all states' distances."""
 
     def __init__(self, floor: frozenset[int], targets: int, boxes: int, player: int, width: int) -> None:
         self.floor, self.targets, self.boxes, self.player, self.width = floor, targets, boxes, player, width
@@ -253,9 +254,10 @@ class Sokoban(TextEnv):
     def thought(self) -> str:
         """Facts of the state. Coordinates are row and column, neighbours are listed north, east, south, west.
 
-        `far` is the number of cells between the player and the box (rows plus columns, at most 9), `gap` the way from
-        box to target, `near` what surrounds the player, `beyond` what surrounds the box. A box is paired with the
-        target it is on, else with the nearest free one. Longer than 26 words for more than one box.
+        `far` is the number of cells between the player and the box (rows plus columns, at most 9), `gap` the
+        way from box to target, `near` what surrounds the player, `beyond` what surrounds the box. A box is
+        paired with the target it is on, else with the nearest free one. Longer than 26 words for more than
+        one box.
         """
         width, player = self.size, self._player
         kinds = self._kinds()
@@ -358,8 +360,8 @@ _ROOMS: dict[tuple[Any, ...], Room] = {}
 def random_room(rng: np.random.Generator, size: int, boxes: int, shortest: int, longest: int) -> Room:
     """A room whose optimal solution has between `shortest` and `longest` moves.
 
-    The length is drawn uniformly from those that the carved room offers, then the start uniformly from the states of
-    that length with no box on a target. Raises RuntimeError when 10,000 carved rooms offer none.
+    The length is drawn uniformly from those that the carved room offers, then the start uniformly from the
+    states of that length with no box on a target. Raises RuntimeError when 10,000 carved rooms offer none.
     """
     # A Mersenne twister seeded from `rng`: its single draws cost a tenth of numpy's.
     draw = random.Random(int(rng.integers(1 << 62))).random
