@@ -1,0 +1,38 @@
+"""`arena list`: the names that the other commands take."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from arena.cli.tables import show
+from arena.recipe import load_tier, tier_names
+
+app = typer.Typer(no_args_is_help=True, help="List algorithms, environments or tiers.")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command()
+def algos(json: Json = False) -> None:
+    """The named algorithms, each as its parts. Parts combine: [bold]gspo+gigpo+dynamic[/]."""
+    from arena.algorithms.catalog import table
+
+    show(table(), json)
+
+
+@app.command()
+def envs(json: Json = False) -> None:
+    """The environments."""
+    from arena.envs import ENVS, env_class
+
+    show([{"name": name, "summary": env_class(name).summary} for name in ENVS], json)
+
+
+@app.command()
+def tiers(json: Json = False) -> None:
+    """The tiers: sets of recipe defaults."""
+    show(
+        [{"name": name, "description": load_tier(name).get("description", "")} for name in tier_names()], json
+    )

@@ -1,0 +1,38 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RunsDir = Annotated[
+    Path, typer.Option("--runs-dir", envvar="ARENA_RUNS", help="Folder that holds the runs.", metavar="DIR")
+]
+Tier = Annotated[
+    str, typer.Option("--tier", help="Defaults of the recipe; see [bold]arena list tiers[/].", metavar="TIER")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Change a recipe field, e.g. [bold]--set kl.coef=0.02[/]. Repeatable.",
+        metavar="KEY=VALUE",
+    ),
+]
+
+DEFAULT_RUNS = Path("runs")
+DEFAULT_TIER = "cpu"
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """A parser of whole numbers from `least`, whose error says what was given and what is allowed."""
+
+    def parse(text: str) -> int:
+        if str(text).isdecimal() and int(text) >= least:
+            return int(text)
+        raise typer.BadParameter(f"it takes a whole number from {least}; given '{text}'.")
+
+    return parse

@@ -1,0 +1,166 @@
+"""`arena run`: train a grid of algorithms x environments x seeds."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from arena.cli.options import DEFAULT_RUNS, DEFAULT_TIER, Overrides, RunsDir, Tier, whole_number
+from arena.cli.tables import show
+from arena.errors import UsageError
+from arena.launch.estimate import tasks
+from arena.launch.local import Outcome, Setup, pending
+from arena.launch.local import run as launch
+from arena.launch.manifest import usable_cpus
+from arena.launch.overview import dry_run_rows, dry_run_totals, result_rows
+from arena.launch.plan import Options, Plan, build, check_existing
+from arena.launch.progress import make_display
+
+EPILOG = """
+[bold]Examples[/]
+
+arena run
+
+arena run --algos all --envs sokoban --num-seeds 5 --dry-run
+
+arena run --algos grpo,gspo+gigpo:omega=0.5 --set kl.coef=0 --name no-kl
+"""
+
+
+def run(
+    algos: Annotated[
+        str, typer.Option("--algos", help="Comma list of algorithm specs, or all.", metavar="LIST")
+    ] = Options.algos,
+    envs: Annotated[
+        str, typer.Option("--envs", help="Comma list of environments, or all.", metavar="LIST")
+    ] = Options.envs,
+    tier: Tier = DEFAULT_TIER,
+    num_seeds: Annotated[
+        int | None,
+        typer.Option(
+            "--num-seeds", help="Run seeds 0 to N-1. Default: 1.", metavar="N", parser=whole_number(1)
+        ),
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", help="Run these seeds: a comma list, e.g. 3,4.", metavar="LIST")
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            "--steps", help="Training steps. Default: the tier's.", metavar="N", parser=whole_number(1)
+        ),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(
+            "--name",
+            help="Name of the run; an existing one is resumed. Default: tier and time.",
+            metavar="NAME",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", help="Cells at a time. Default: one per CPU.", metavar="N", parser=whole_number(1)
+        ),
+    ] = None,
+    runs_dir: RunsDir = DEFAULT_RUNS,
+    overrides: Overrides = None,
+    reuse: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--reuse",
+            help="Take finished cells and starts of the same recipe from this run. Repeatable.",
+            metavar="RUN",
+        ),
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete what the run holds and start over.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the cells with estimated time and disk; write nothing.")
+    ] = False,
+) -> None:
+    """Train algorithms side by side, from one shared start per environment and seed.
+
+    The same command with its --name resumes a run and retries what failed.
+
+    Ctrl-C leaves a run that can be resumed. Exits with 1 if a cell failed.
+    """
+    options = Options(algos, envs, tier, num_seeds, seeds, steps, name, runs_dir, tuple(overrides or ()))
+    plan = build(options)
+    others = _reused(plan, reuse or [], runs_dir)
+    if dry_run:
+        _show_dry_run(plan, others, fresh, workers)
+    else:
+        raise typer.Exit(_launch(plan, others, fresh, workers))
+
+
+def _reused(plan: Plan, names: list[str], runs_dir: Path) -> tuple[Path, ...]:
+    if not names:
+        return ()
+    from arena.records.reader import find_run
+
+    try:
+        found = tuple(find_run(name, runs_dir) for name in names)
+    except UsageError as error:
+        raise UsageError(f"--reuse: {error}") from None
+    if any(other.resolve() == plan.run.resolve() for other in found):
+        raise UsageError(f"--reuse: '{plan.name}' is the run itself; its finished cells are kept anyway.")
+    return found
+
+
+def _workers(asked: int | None, jobs: int) -> int:
+    return min(asked or usable_cpus(), max(1, jobs))
+
+
+def _show_dry_run(plan: Plan, others: tuple[Path, ...], fresh: bool, workers: int | None) -> None:
+    check_existing(plan, fresh)
+    jobs = pending(plan, others, fresh)
+    print(f"run {plan.run}, tier {plan.tier}; nothing is written\n")
+    show(dry_run_rows(plan, jobs, others, fresh))
+    print(f"\n{dry_run_totals(plan, jobs, _workers(workers, len(plan.cells)))}")
+
+
+def _launch(plan: Plan, others: tuple[Path, ...], fresh: bool, workers: int | None) -> int:
+    count = _workers(workers, len(plan.cells))
+    jobs = pending(plan, others, fresh)
+    setup = Setup(count, _command(sys.argv, plan.name), fresh, others)
+    outcome = launch(plan, setup, make_display(tasks(jobs), count))
+    _show_results(plan, outcome)
+    return outcome.exit_code
+
+
+def _show_results(plan: Plan, outcome: Outcome) -> None:
+    print(f"Success on held-out tasks, start -> end; run {plan.run}\n")
+    show(result_rows(plan))
+    if outcome.failures:
+        print("\nFailed:")
+        for label, reason in outcome.failures.items():
+            print(f"  {label}: {reason}")
+    if outcome.exit_code:
+        what = (
+            f"Stopped by {outcome.stopped_by.name}; resume" if outcome.stopped_by else "Run what failed again"
+        )
+        print(f"\n{what} with:\n  {_command(sys.argv, plan.name)}")
+    print(f"\nRead it with:\n  {_report_command(plan)}")
+
+
+def _command(argv: list[str], name: str) -> str:
+    """This command as one to type again: it names its run and deletes nothing."""
+    words = [_program(argv[0]), *(word for word in argv[1:] if word != "--fresh")]
+    named = any(word == "--name" or word.startswith("--name=") for word in words)
+    return f"{words[0]} {shlex.join(words[1:] if named else [*words[1:], '--name', name])}"
+
+
+def _report_command(plan: Plan) -> str:
+    default = Path(os.environ.get("ARENA_RUNS") or DEFAULT_RUNS)
+    what = plan.name if plan.run.parent == default else str(plan.run)
+    return f"{_program(sys.argv[0])} report {shlex.quote(what)}"
+
+
+def _program(path: str) -> str:
+    return "python -m arena" if Path(path).name == "__main__.py" else "arena"

@@ -1,0 +1,1 @@
+"""Runs grids of cells: plan, worker processes, manifest, progress display. Never imports torch."""

@@ -1,0 +1,222 @@
+"""How long a cell takes and how much disk it needs, before it is run.
+
+A linear model in the tokens that a recipe makes the model read, write and learn from. Where the runs folder
+has cells of the same tier and environment, what they took corrects the model: the ratio of measured to
+modelled is one factor for seconds and one for bytes.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from arena.launch.folder import read_recipe, status_of
+from arena.launch.jobs import Job
+from arena.recipe import Recipe
+
+# Seconds per token, one thread of a laptop-class core, default cpu tier model.
+_ROLLOUT = 2.5e-5
+_SCORING = 1.0e-5
+_UPDATE = 2.5e-5
+#: Size of that model in weights outside the embedding; half of a token's cost does not depend on size.
+_REFERENCE_WEIGHTS = 82_000
+#: Seconds that a job needs whatever its recipe: tokenizer, model, files, first batches.
+_SECONDS_FIXED = 2.0
+#: Seconds per expert episode of a BC start.
+_EXPERT_EPISODE = 2e-3
+
+# What an episode looks like where nothing is measured.
+_TURNS_SHARE = 0.4
+_PROMPT_TOKENS = 30
+_RESPONSE_TOKENS = 24
+
+# Bytes in compressed records, and in checkpoints.
+_TOKEN_ROW = 30
+_TURN_ROW = 60
+_STEP_ROW = 400
+_STEP_FILES = 30_000
+#: A checkpoint holds weights and two moments; a start or a finished cell holds weights beside it.
+_CHECKPOINT_BYTES_PER_WEIGHT = 16
+
+#: More earlier cells than this say nothing new.
+_HISTORY_CELLS = 24
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds on one worker, bytes on disk, and where the numbers come from."""
+
+    seconds: float
+    bytes: float
+    source: str
+
+
+@dataclass(frozen=True)
+class Correction:
+    """Measured over modelled, from `cells` earlier cells; 1 where there are none."""
+
+    seconds: float = 1.0
+    bytes: float = 1.0
+    cells: int = 0
+
+    @property
+    def source(self) -> str:
+        """For people: what the estimate rests on."""
+        return f"{self.cells} earlier cells" if self.cells else "built-in constants"
+
+
+def of(job: Job) -> Estimate:
+    """The estimate of a whole job, corrected by what the runs folder has measured."""
+    seconds, size = (_start if job.kind == "start" else _cell)(job.recipe)
+    measured = correction(job.run.parent, job.recipe.tier, job.env)
+    return Estimate(seconds * measured.seconds, size * measured.bytes, measured.source)
+
+
+def tasks(jobs: Sequence[Job]) -> list[Task]:
+    """The jobs with the seconds that they still need: what they have done already is left out."""
+    return [Task(job.directory, of(job).seconds * _share_left(job), job.needs) for job in jobs]
+
+
+def _share_left(job: Job) -> float:
+    status = status_of(job)
+    return 1 - status.step / status.steps if status and status.hash == job.hash and status.steps else 1.0
+
+
+def _cell(recipe: Recipe) -> tuple[float, float]:
+    evaluations = 2 + recipe.steps // recipe.eval.every
+    seconds = (
+        _SECONDS_FIXED + recipe.steps * _step_seconds(recipe) + evaluations * _evaluation_seconds(recipe)
+    )
+    return seconds, recipe.steps * _step_bytes(recipe) + _weights(recipe) * _CHECKPOINT_BYTES_PER_WEIGHT
+
+
+def _start(recipe: Recipe) -> tuple[float, float]:
+    tokens = recipe.bc.steps * recipe.bc.batch_size * (_PROMPT_TOKENS + _RESPONSE_TOKENS)
+    learning = tokens * _UPDATE * _size(recipe) + recipe.bc.episodes * _EXPERT_EPISODE
+    turns = recipe.bc.episodes * _turns(recipe)
+    return _SECONDS_FIXED + learning, turns * _TURN_ROW + _weights(recipe) * _CHECKPOINT_BYTES_PER_WEIGHT
+
+
+def _step_seconds(recipe: Recipe) -> float:
+    rate = _ROLLOUT + _SCORING + _UPDATE * recipe.optim.epochs
+    return _episodes(recipe) * _turns(recipe) * _tokens(recipe) * rate * _size(recipe)
+
+
+def _evaluation_seconds(recipe: Recipe) -> float:
+    """Two temperatures on every held-out task."""
+    return 2 * recipe.eval.episodes * _turns(recipe) * _tokens(recipe) * _ROLLOUT * _size(recipe)
+
+
+def _step_bytes(recipe: Recipe) -> float:
+    if not recipe.record.enabled:
+        return _STEP_ROW
+    turns = _episodes(recipe) * _turns(recipe)
+    tokens = turns * _response(recipe) * recipe.optim.epochs * recipe.record.token_fraction
+    return _STEP_ROW + _STEP_FILES + turns * _TURN_ROW + tokens * _TOKEN_ROW
+
+
+def _episodes(recipe: Recipe) -> int:
+    return recipe.rollout.groups * recipe.rollout.group_size
+
+
+def _turns(recipe: Recipe) -> float:
+    return max(1.0, _TURNS_SHARE * recipe.env.max_turns)
+
+
+def _response(recipe: Recipe) -> float:
+    return min(_RESPONSE_TOKENS, recipe.rollout.max_response_tokens)
+
+
+def _tokens(recipe: Recipe) -> float:
+    return _PROMPT_TOKENS * (1 + recipe.env.history) + _response(recipe)
+
+
+def _weights(recipe: Recipe) -> int:
+    model = recipe.model
+    attention = 2 * model.hidden_size**2 * (1 + model.num_kv_heads / model.num_heads)
+    return int(model.num_layers * (attention + 3 * model.hidden_size * model.intermediate_size))
+
+
+def _size(recipe: Recipe) -> float:
+    return 0.5 + 0.5 * _weights(recipe) / _REFERENCE_WEIGHTS
+
+
+@lru_cache
+def correction(runs: Path, tier: str, env: str) -> Correction:
+    """What earlier cells of this tier and environment say about the model, those of the newest runs first."""
+    ratios = []
+    for cell in _earlier_cells(runs, env):
+        ratio = _ratios(cell, tier)
+        ratios += [ratio] if ratio else []
+        if len(ratios) == _HISTORY_CELLS:
+            break
+    if not ratios:
+        return Correction()
+    seconds, sizes = zip(*ratios, strict=True)
+    return Correction(sum(seconds) / len(ratios), sum(sizes) / len(ratios), len(ratios))
+
+
+def _earlier_cells(runs: Path, env: str) -> Iterator[Path]:
+    manifests = sorted(runs.glob("*/manifest.json"), key=lambda p: p.stat().st_mtime, reverse=True)
+    for manifest in manifests:
+        yield from sorted(manifest.parent.glob(f"cells/{env.replace('/', '_')}/*/seed-*"))
+
+
+def _ratios(cell: Path, tier: str) -> tuple[float, float] | None:
+    """(seconds measured / modelled, bytes measured / modelled) of a cell, None if it is of no use here."""
+    fields = read_recipe(cell)
+    steps_file = cell / "steps.parquet"
+    if fields.get("tier") != tier or not steps_file.exists():
+        return None
+    import pyarrow.parquet as pq
+
+    try:
+        recipe = Recipe.model_validate(fields)
+        seconds = pq.read_table(steps_file, columns=["seconds_step"])["seconds_step"].to_pylist()
+    except (ValueError, OSError, KeyError):  # of another version, or being written
+        return None
+    if not seconds or None in seconds:
+        return None
+    modelled_seconds, modelled_bytes = _cell(recipe.model_copy(update={"steps": len(seconds)}))
+    return sum(seconds) / modelled_seconds, disk_usage(cell) / modelled_bytes
+
+
+def disk_usage(folder: Path) -> int:
+    """Bytes of all files under `folder`."""
+    return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
+
+
+@dataclass(frozen=True)
+class Task:
+    """What `makespan` knows of a job: its folder, its seconds, the folder that must be finished before."""
+
+    key: Path
+    seconds: float
+    needs: Path | None = None
+
+
+def makespan(tasks: Sequence[Task], free_at: Sequence[float]) -> float:
+    """Seconds until the last task ends, when each free worker takes the first task that is ready.
+
+    `free_at` are the seconds until each worker is free. A need that is not among the tasks is met.
+    """
+    workers = list(free_at)
+    heapq.heapify(workers)
+    keys = {task.key for task in tasks}
+    ends: dict[Path, float] = {}
+    waiting = list(tasks)
+    while waiting:
+        now = heapq.heappop(workers)
+        ready = {t.key: 0.0 if t.needs not in keys else ends.get(t.needs, math.inf) for t in waiting}
+        place = next((i for i, t in enumerate(waiting) if ready[t.key] <= now), None)
+        if place is None:  # this worker sleeps until the next need is met
+            heapq.heappush(workers, min(ready.values()))
+            continue
+        task = waiting.pop(place)
+        ends[task.key] = now + task.seconds
+        heapq.heappush(workers, ends[task.key])
+    return max(workers, default=0.0)

@@ -1,0 +1,103 @@
+"""A plan and its results as rows of text: what `--dry-run` shows, what a run ends with. Prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+from arena.launch import estimate, folder
+from arena.launch.jobs import Job
+from arena.launch.plan import Plan
+from arena.launch.progress import clock_text
+
+Row = dict[str, str]
+
+
+def dry_run_rows(plan: Plan, pending: Collection[Job], reuse: Sequence[Path], fresh: bool) -> list[Row]:
+    """One row per job: what will happen to it, and its time and disk if it is one of `pending`."""
+    directories = {job.directory for job in pending}
+    return [_dry_row(job, job.directory in directories, reuse, fresh) for job in plan.jobs]
+
+
+def _dry_row(job: Job, runs: bool, reuse: Sequence[Path], fresh: bool) -> Row:
+    guess = estimate.of(job)
+    return {
+        "environment": job.env,
+        "algorithm": job.algorithm,
+        "seed": str(job.seed),
+        "what": _what_runs(job, fresh) if runs else _why_not(job, reuse, fresh),
+        "steps": str(job.steps),
+        "time": clock_text(guess.seconds) if runs else "-",
+        "disk": size_text(guess.bytes) if runs else "-",
+    }
+
+
+def _what_runs(job: Job, fresh: bool) -> str:
+    status = None if fresh or job.kind == "start" else folder.status_of(job)
+    return f"resume after {status.step}" if status and status.step else "run"
+
+
+def _why_not(job: Job, reuse: Sequence[Path], fresh: bool) -> str:
+    if not fresh and folder.is_done(job):
+        return "done"
+    source = next((other for other in reuse if folder.reusable(job, other)), None)
+    return f"reuse {source.name}" if source else "not needed"
+
+
+def dry_run_totals(plan: Plan, pending: Sequence[Job], workers: int) -> str:
+    """What the whole launch would take, and what that is based on."""
+    cells = sum(job.kind == "cell" for job in pending)
+    wall = clock_text(estimate.makespan(estimate.tasks(pending), [0.0] * workers))
+    disk = size_text(sum(estimate.of(job).bytes for job in pending))
+    sources = sorted({f"{job.env} from {estimate.of(job).source}" for job in plan.cells})
+    return (
+        f"To run: {cells} of {len(plan.cells)} cells, {len(pending) - cells} BC starts. "
+        f"About {wall} on {workers} worker{'s' * (workers > 1)}, {disk} of disk.\n"
+        f"Estimates: {'; '.join(sources)}."
+    )
+
+
+def size_text(size: float) -> str:
+    """`12 MB`, decimal units."""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB"
+
+
+def result_rows(plan: Plan) -> list[Row]:
+    """One row per algorithm, one column per environment: success at start and end, mean over seeds."""
+    means = _success(plan)
+    algorithms = dict.fromkeys(cell.algorithm for cell in plan.cells)
+    envs = dict.fromkeys(cell.env for cell in plan.cells)
+    return [
+        {"algorithm": algo, **{env: _result(plan, env, algo, means) for env in envs}} for algo in algorithms
+    ]
+
+
+def _result(plan: Plan, env: str, algorithm: str, means: Mapping[Path, tuple[float, float]]) -> str:
+    cells = [c for c in plan.cells if (c.env, c.algorithm) == (env, algorithm)]
+    found = [means[c.directory] for c in cells if c.directory in means]
+    if not found:
+        return "-"
+    start, end = (sum(values) / len(found) for values in zip(*found, strict=True))
+    part = "" if len(found) == len(cells) else f" ({len(found)} of {len(cells)} seeds)"
+    return f"{start:.2f} -> {end:.2f}{part}"
+
+
+def _success(plan: Plan) -> dict[Path, tuple[float, float]]:
+    """Start and final success of every finished cell, at the recipe's evaluation temperature."""
+    from arena.analysis.success import success_by_eval
+    from arena.records.reader import load_evals, read_run
+
+    ours = {cell.directory: cell for cell in plan.cells if folder.is_done(cell)}
+    found = {}
+    for cell in read_run(plan.run).cells:
+        if cell.path not in ours:
+            continue
+        rates = success_by_eval(load_evals([cell]))
+        rates = rates[rates.temperature == ours[cell.path].recipe.eval.temperature].sort_values("step")
+        if len(rates):
+            found[cell.path] = (float(rates.success.iloc[0]), float(rates.success.iloc[-1]))
+    return found

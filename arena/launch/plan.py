@@ -1,0 +1,199 @@
+"""From command-line options to a plan: which cells, which BC starts, which recipe each, where on disk.
+
+Everything is checked here, before anything is written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from arena.errors import UsageError
+from arena.launch import folder
+from arena.launch.jobs import Job
+from arena.recipe import load_tier, merge, parse_overrides, resolve
+
+#: What `--set` may not touch, and the option that does.
+_RESERVED = {"tier": "--tier", "algorithm": "--algos", "seed": "--seeds", "env.name": "--envs"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user asks for; texts as given on the command line."""
+
+    algos: str = "grpo,sampo,actfocus"
+    envs: str = "all"
+    tier: str = "cpu"
+    num_seeds: int | None = None
+    seeds: str | None = None
+    steps: int | None = None
+    name: str | None = None
+    runs: Path = Path("runs")
+    overrides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The grid: cells in the order they are run, seed by seed, and the starts that they begin from."""
+
+    run: Path
+    tier: str
+    starts: tuple[Job, ...]
+    cells: tuple[Job, ...]
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return self.run.name
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """Starts, then cells."""
+        return self.starts + self.cells
+
+
+def build(options: Options) -> Plan:
+    """The plan of `options`. Raises UsageError, naming the option, for anything unknown or impossible."""
+    with _naming("--tier"):
+        load_tier(options.tier)
+    run = options.runs / _name(options)
+    envs, algos, seeds = _envs(options.envs), _algorithms(options.algos), _seeds(options)
+    overrides = _overrides(options)
+    cells = tuple(
+        Job("cell", resolve(options.tier, env, algo, seed, overrides), run)
+        for seed in seeds
+        for env in envs
+        for algo in algos
+    )
+    _check_parts(cells)
+    _check_folders(cells)
+    return Plan(run, options.tier, _starts(cells), cells)
+
+
+def _starts(cells: Sequence[Job]) -> tuple[Job, ...]:
+    """One start per environment and seed; every algorithm's recipe defines the same one."""
+    starts: dict[Path | None, Job] = {}
+    for cell in cells:
+        starts.setdefault(cell.needs, Job("start", cell.recipe, cell.run))
+    return tuple(starts.values())
+
+
+def check_existing(plan: Plan, fresh: bool) -> None:
+    """Raise UsageError if the plan does not fit what its run folder already holds."""
+    folder.check_folder(plan.run, fresh)
+    if not fresh:
+        for job in plan.jobs:
+            folder.check_same_recipe(job)
+
+
+def _split(option: str, text: str, everything: Sequence[str]) -> list[str]:
+    """The names of a comma list, in order, once each; `all` stands for `everything`."""
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    if not names:
+        raise UsageError(
+            f"{option} is empty; given '{text}'. Allowed: all, or a comma list of {', '.join(everything)}."
+        )
+    expanded = [n for name in names for n in (everything if name == "all" else [name])]
+    return list(dict.fromkeys(expanded))
+
+
+@contextmanager
+def _naming(option: str) -> Generator[None]:
+    """Put the option's name before a UsageError raised inside."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{option}: {error}") from None
+
+
+def _envs(text: str) -> list[str]:
+    from arena.envs import ENVS, env_class
+
+    names = _split("--envs", text, list(ENVS))
+    with _naming("--envs"):
+        for name in names:
+            env_class(name)
+    return names
+
+
+def _algorithms(text: str) -> list[str]:
+    from arena.algorithms.catalog import CATALOG, get_algorithm
+
+    specs = _split("--algos", text, list(CATALOG))
+    with _naming("--algos"):
+        for spec in specs:
+            get_algorithm(spec, {})
+    return specs
+
+
+def _seeds(options: Options) -> list[int]:
+    if options.seeds is None:
+        count = 1 if options.num_seeds is None else options.num_seeds
+        if count < 1:
+            raise UsageError(f"--num-seeds must be at least 1; given {count}.")
+        return list(range(count))
+    if options.num_seeds is not None:
+        raise UsageError(
+            "--num-seeds N (seeds 0 to N-1) and --seeds LIST exclude each other; give one of them."
+        )
+    texts = [part.strip() for part in options.seeds.split(",")]
+    if not all(re.fullmatch(r"[0-9]+", text) for text in texts):
+        raise UsageError(
+            f"--seeds takes a comma list of whole numbers from 0, e.g. --seeds 3,4; given '{options.seeds}'."
+        )
+    return list(dict.fromkeys(int(t) for t in texts))
+
+
+def _name(options: Options) -> str:
+    name = f"{options.tier}-{datetime.now():%Y%m%d-%H%M%S}" if options.name is None else options.name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise UsageError(
+            f"--name takes letters, digits, '.', '_' and '-', beginning with a letter or digit; "
+            f"given '{name}'. The folder it goes to is --runs-dir."
+        )
+    return name
+
+
+def _overrides(options: Options) -> dict[str, Any]:
+    tree = parse_overrides(options.overrides)
+    if "env" in tree and not isinstance(tree["env"], dict):
+        raise UsageError(f"--set env={tree['env']}: use --envs.")
+    for key, option in _RESERVED.items():
+        section, _, leaf = key.rpartition(".")
+        if leaf in (tree.get(section, {}) if section else tree):
+            raise UsageError(f"--set {key}: use {option}.")
+    if options.steps is None:
+        return tree
+    if "steps" in tree:
+        raise UsageError("--steps and --set steps exclude each other; give one of them.")
+    return merge(tree, {"steps": options.steps})
+
+
+def _check_parts(cells: Sequence[Job]) -> None:
+    """Build every environment and algorithm once, so that refused options end here and not in a worker."""
+    from arena.algorithms.catalog import get_algorithm
+    from arena.envs import make_env
+
+    checked: set[tuple[str, str]] = set()
+    for cell in cells:
+        if (cell.env, "") not in checked:
+            make_env(cell.recipe.env)
+        if (cell.env, cell.algorithm) not in checked:
+            get_algorithm(cell.algorithm, cell.recipe.parts)
+        checked |= {(cell.env, ""), (cell.env, cell.algorithm)}
+
+
+def _check_folders(cells: Sequence[Job]) -> None:
+    owner: dict[Path, Job] = {}
+    for cell in cells:
+        other = owner.setdefault(cell.relative, cell)
+        if other is not cell:
+            raise UsageError(
+                f"--algos: '{other.algorithm}' and '{cell.algorithm}' would share the folder "
+                f"{cell.relative}; put them into runs of their own (--name)."
+            )

@@ -1,0 +1,273 @@
+"""What a person sees while a run goes on: a live display on a terminal, plain lines elsewhere.
+
+Both show each job's step, latest success and time left, and the time left over all; only the drawing differs.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TextIO
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from arena.launch.estimate import Task, makespan
+from arena.launch.jobs import Job, Progress
+from arena.launch.manifest import JobState
+
+#: Widths of the live lines: 34 + 14 + 9 + 6 + 9 and four gaps of one make 76 columns.
+_LABEL, _BAR, _STEP, _SUCCESS, _LEFT = 34, 14, 9, 6, 9
+
+#: Seconds between redraws, and the share of a job between two plain lines.
+_REDRAW = 0.5
+_PLAIN_SHARE = 0.1
+
+
+class Display(Protocol):
+    """What the launcher tells the display."""
+
+    def open(self) -> None: ...
+    def started(self, job: Job) -> None: ...
+    def progress(self, job: Job, news: Progress) -> None: ...
+    def ended(self, job: Job, state: JobState, error: str | None) -> None: ...
+    def tick(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def make_display(tasks: Sequence[Task], workers: int, stream: TextIO | None = None) -> Display:
+    """Live if `stream` (stderr) is a terminal, else plain. `tasks` are the estimates of the jobs to run."""
+    stream = stream or sys.stderr
+    console = Console(file=stream)
+    live = console.is_terminal and not console.is_dumb_terminal
+    return (
+        LiveDisplay(console, Clock(tasks, workers)) if live else PlainDisplay(stream, Clock(tasks, workers))
+    )
+
+
+@dataclass
+class _Running:
+    """A job on a worker. `first` is its first report: what comes before is not its pace."""
+
+    job: Job
+    begun: float
+    first: tuple[float, int] | None = None
+    last: tuple[float, int] | None = None
+    steps: int = 0
+    success: float | None = None
+
+
+class Clock:
+    """Time left: from its own pace for a running job, from the plan's estimates for a waiting one.
+
+    Estimates are corrected by how long jobs of the same kind have really taken so far.
+    """
+
+    def __init__(self, tasks: Sequence[Task], workers: int) -> None:
+        self.waiting = {task.key: task for task in tasks}
+        self.estimates = {task.key: task.seconds for task in tasks}
+        self.workers = workers
+        self.running: dict[Path, _Running] = {}
+        self.total = len(tasks)
+        self.ended = 0
+        self.failed = 0
+        self.begun = time.monotonic()
+        self._took: dict[str, list[float]] = {"start": [], "cell": []}
+
+    def start(self, job: Job) -> None:
+        """A worker took the job."""
+        self.waiting.pop(job.directory, None)
+        self.running[job.directory] = _Running(job, time.monotonic(), steps=job.steps)
+
+    def progress(self, job: Job, news: Progress) -> _Running:
+        """The job reported."""
+        state = self.running[job.directory]
+        state.last = (time.monotonic(), news.step)
+        state.first = state.first or state.last
+        state.steps, state.success = news.steps, news.success if news.success is not None else state.success
+        return state
+
+    def end(self, job: Job, state: JobState) -> _Running | None:
+        """The job ended, or will never start."""
+        self.waiting.pop(job.directory, None)
+        self.ended += 1
+        self.failed += state == "failed"
+        running = self.running.pop(job.directory, None)
+        if running and state == "done" and self.estimates.get(job.directory):
+            self._took[job.kind].append((time.monotonic() - running.begun) / self.estimates[job.directory])
+        return running
+
+    def left(self, running: _Running) -> float | None:
+        """Seconds left for a running job; None before its pace is known."""
+        if running.first is None or running.last is None or running.last[1] <= running.first[1]:
+            return None
+        (t0, step0), (t1, step1) = running.first, running.last
+        pace = (t1 - t0) / (step1 - step0)
+        return max(0.0, (running.steps - step1) * pace - (time.monotonic() - t1))
+
+    def left_in_all(self) -> float:
+        """Seconds until the last job ends."""
+        free = [self._left_or_estimate(r) for r in self.running.values()]
+        free += [0.0] * max(0, self.workers - len(free))
+        tasks = [Task(t.key, t.seconds * self._factor(t), t.needs) for t in self.waiting.values()]
+        return makespan(tasks, free)
+
+    def _left_or_estimate(self, running: _Running) -> float:
+        left = self.left(running)
+        if left is not None:
+            return left
+        spent = time.monotonic() - running.begun
+        return max(0.0, self.estimates.get(running.job.directory, 0.0) - spent)
+
+    def _factor(self, task: Task) -> float:
+        took = self._took["start" if task.needs is None else "cell"]
+        return sum(took) / len(took) if took else 1.0
+
+
+class PlainDisplay:
+    """Lines for logs: one when a job starts or ends, and one about every tenth of its steps."""
+
+    def __init__(self, stream: TextIO, clock: Clock) -> None:
+        self.stream = stream
+        self.clock = clock
+        self._shown: dict[str, float] = {}
+
+    def open(self) -> None:
+        """Nothing to prepare."""
+
+    def started(self, job: Job) -> None:
+        """One line."""
+        self.clock.start(job)
+        self._line(f"{job.label}  started")
+
+    def progress(self, job: Job, news: Progress) -> None:
+        """One line about every tenth of the steps."""
+        running = self.clock.progress(job, news)
+        share = news.step / max(1, news.steps)
+        before = self._shown.setdefault(job.label, share if news.step < news.steps else 0.0)
+        if share - before >= _PLAIN_SHARE and news.step < news.steps:
+            self._shown[job.label] = share
+            left = f"  {clock_text(self.clock.left(running))} left"
+            self._line(f"{job.label}  step {news.step}/{news.steps}{_success_text(running.success)}{left}")
+
+    def ended(self, job: Job, state: JobState, error: str | None) -> None:
+        """One line, with the time left over all."""
+        running = self.clock.end(job, state)
+        took = f" in {clock_text(time.monotonic() - running.begun)}" if running else ""
+        why = f": {error}" if error else _success_text(running.success if running else None)
+        self._line(f"{job.label}  {state}{took}{why}  [{_overall_text(self.clock)}]")
+
+    def tick(self) -> None:
+        """Lines are written when something happens."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _line(self, text: str) -> None:
+        with suppress(OSError):  # a log that nobody reads or that has no room must not end the run
+            print(f"{time.strftime('%H:%M:%S')}  {text}", file=self.stream, flush=True)
+
+
+class LiveDisplay:
+    """A bar per running job and one line for the whole; ended jobs scroll up as lines of their own."""
+
+    def __init__(self, console: Console, clock: Clock) -> None:
+        self.console = console
+        self.clock = clock
+        self._live = Live(console=console, auto_refresh=False, get_renderable=self._render, transient=True)
+        self._drawn = 0.0
+
+    def open(self) -> None:
+        """Begin drawing."""
+        self._live.start()
+
+    def started(self, job: Job) -> None:
+        """Its bar appears."""
+        self.clock.start(job)
+        self._draw()
+
+    def progress(self, job: Job, news: Progress) -> None:
+        """Its bar moves at the next redraw."""
+        self.clock.progress(job, news)
+
+    def ended(self, job: Job, state: JobState, error: str | None) -> None:
+        """Its bar becomes a line above."""
+        running = self.clock.end(job, state)
+        took = clock_text(time.monotonic() - running.begun) if running else ""
+        colour = {"done": "green", "failed": "red"}.get(state, "yellow")
+        detail = error or (_success_text(running.success).strip() if running else "")
+        mark = {"done": "✓", "failed": "✗"}.get(state, "·")
+        line = Text.assemble(
+            (f"{mark} ", colour), f"{_fit(job.label, _LABEL)} ", (state, colour), f"  {took}  ", detail
+        )
+        with suppress(OSError):
+            self.console.print(line, no_wrap=True, overflow="ellipsis", crop=True, highlight=False)
+        self._draw()
+
+    def tick(self) -> None:
+        """Redraw, at most twice a second."""
+        if time.monotonic() - self._drawn >= _REDRAW:
+            self._draw()
+
+    def close(self) -> None:
+        """Leave the terminal as it was, without the bars."""
+        with suppress(OSError):
+            self._live.stop()
+
+    def _draw(self) -> None:
+        self._drawn = time.monotonic()
+        with suppress(OSError):  # the terminal may be gone
+            self._live.refresh()
+
+    def _render(self) -> Group:
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        for width in (_LABEL, _BAR, _STEP, _SUCCESS, _LEFT):
+            grid.add_column(width=width, no_wrap=True, justify="left" if width in (_LABEL, _BAR) else "right")
+        for running in self.clock.running.values():
+            grid.add_row(*self._row(running))
+        return Group(grid, Text(_overall_text(self.clock), style="dim"))
+
+    def _row(self, running: _Running) -> tuple[Text | ProgressBar, ...]:
+        step = running.last[1] if running.last else 0
+        return (
+            Text(_fit(running.job.label, _LABEL)),
+            ProgressBar(total=max(1, running.steps), completed=step, width=_BAR),
+            Text(f"{step}/{running.steps}"),
+            Text("" if running.success is None else f"{running.success:.2f}", style="cyan"),
+            Text(clock_text(self.clock.left(running)), style="dim"),
+        )
+
+
+def _fit(label: str, width: int) -> str:
+    """The label in `width` columns; a long one loses its middle, for its ends tell cells apart."""
+    if len(label) <= width:
+        return label.ljust(width)
+    tail = width // 2
+    return f"{label[: width - tail - 1]}…{label[-tail:]}"
+
+
+def _success_text(success: float | None) -> str:
+    return "" if success is None else f"  success {success:.2f}"
+
+
+def _overall_text(clock: Clock) -> str:
+    failed = f", {clock.failed} failed" if clock.failed else ""
+    spent = clock_text(time.monotonic() - clock.begun)
+    left = clock_text(clock.left_in_all())
+    return f"{clock.ended} of {clock.total} jobs ended{failed}, {spent} spent, about {left} left"
+
+
+def clock_text(seconds: float | None) -> str:
+    """`1:05`, `2:00:10`; `-:--` where it is not known."""
+    if seconds is None:
+        return "-:--"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
