@@ -83,6 +83,10 @@ class TextEnv(gymnasium.Env[str, str]):
     def admissible_actions(self) -> tuple[str, ...]:
         """The actions that are understood in the current state, in a fixed order."""
 
+    def dynamics_options(self, seed: int) -> dict[str, Any]:
+        """Reset options that seed the environment's own randomness apart from the task, if it has any."""
+        return {} if self.deterministic else {"dynamics": seed}
+
     def draw_task(self, seed: int, sample: Callable[[np.random.Generator], tuple[Any, str]]) -> Any:
         """Draw tasks until one belongs to the split of `seed`.
 

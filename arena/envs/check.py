@@ -246,7 +246,7 @@ def _turn_limit(subject: _Subject) -> str:
     limit = subject.config.max_turns
     for choose in (lambda info: "", _random_choice(0)):
         for seed in subject.seeds(10):
-            *_, last = turns = list(_episode(env, seed, choose, patience=limit + 1))
+            *_, last = turns = list(_episode(env, seed, choose))
             played = len(turns) - 1
             _require(last.ended, f"seed {seed}: still running after {limit} turns")
             exact = played == limit or (played < limit and not last.truncated)
@@ -262,6 +262,7 @@ def _after_end(subject: _Subject) -> str:
     for choose in (lambda info: "", lambda info: env.expert_action()):
         turns = list(_episode(env, 0, choose))
         last = turns[-1]
+        _require(last.ended, "the episode does not end")
         try:
             again = _played(env, next(iter(last.info["admissible_actions"]), ""))
         except Exception:  # A refusal, of whatever kind, is what is hoped for.
@@ -331,14 +332,12 @@ def _require(condition: bool, message: str) -> None:
         raise _FaultError(message)
 
 
-def _episode(
-    env: TextEnv, seed: int, choose: Callable[[dict[str, Any]], str], patience: int = 10_000
-) -> Iterator[_Turn]:
-    """An episode's reset and steps, at most `patience` of them. `choose` maps the last info to an action."""
+def _episode(env: TextEnv, seed: int, choose: Callable[[dict[str, Any]], str]) -> Iterator[_Turn]:
+    """An episode's reset and steps, at most one past the limit. `choose` maps the last info to an action."""
     observation, info = env.reset(seed=seed)
     turn = _Turn(None, observation, 0.0, False, False, info)
     yield turn
-    for _ in range(patience):
+    for _ in range(env.max_turns + 1):
         if turn.ended:
             return
         turn = _played(env, choose(turn.info))

@@ -130,7 +130,8 @@ class FrozenLake(TextEnv):
     `slippery` whether moves slip, `success_rate` the chance of the intended move on slippery ice.
 
     On slippery ice the slips are drawn from `np_random`: two episodes of one seed with the same actions meet
-    the same slips. `reset(options={"map": text})` starts on a hand-made map, one line per row.
+    the same slips, unless `reset(options={"dynamics": seed})` seeds the slips apart from the task.
+    `reset(options={"map": text})` starts on a hand-made map, one line per row.
     """
 
     name: ClassVar[str] = "frozen_lake"
@@ -169,7 +170,7 @@ class FrozenLake(TextEnv):
         self.deterministic = not slippery
         self._lake: Lake | None = None
         self._chances: list[list[float]] | None = None
-        self._ended = True
+        self._player, self._turns, self._ended = 0, 0, True
 
     @property
     def instruction(self) -> str:
@@ -190,13 +191,16 @@ class FrozenLake(TextEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        if unknown := set(options or ()) - {"map"}:
-            raise ValueError(f"reset takes the option 'map', given {sorted(unknown)}")
-        if options:
+        options = options or {}
+        if unknown := set(options) - {"map", "dynamics"}:
+            raise ValueError(f"reset takes the options 'map' and 'dynamics', given {sorted(unknown)}")
+        if "map" in options:
             self._lake = Lake.parse(options["map"], self.size)
         else:
             task = int(self.np_random.integers(EVAL_SEED_START)) if seed is None else seed
             self._lake = self.draw_task(task, self._sample)
+        if "dynamics" in options:
+            self.np_random = np.random.default_rng(options["dynamics"])
         self._chances = None
         self._player, self._turns, self._ended = 0, 0, False
         return self._observation(), self._info(admissible=True)

@@ -1,0 +1,78 @@
+"""A person at the controls: keys, hints, leaving and the end of an episode."""
+
+import pytest
+
+from arena.envs import make_env
+from arena.envs.play import match_action, play
+from arena.recipe import EnvConfig
+
+FOUR = ("up", "down", "left", "right")
+
+
+@pytest.mark.parametrize(
+    ("typed", "action"),
+    [
+        *(("w", "up"), ("a", "left"), ("s", "down"), ("d", "right")),
+        *(("u", "up"), ("do", "down"), ("l", "left"), ("r", "right"), (" RIGHT ", "right")),
+        *(("arrow up", "up"), ("ArrowDown", "down"), ("\x1b[A", "up"), ("\x1b[C", "right"), ("←", "left")),
+        *(("1", "up"), ("4", "right"), ("5", None), ("0", None), ("", None), ("x", None), ("upp", None)),
+    ],
+)
+def test_what_a_person_types(typed, action):
+    assert match_action(typed, FOUR) == action
+
+
+def test_phrases_are_chosen_by_number_or_by_a_beginning_of_their_own():
+    actions = ("go to cabinet 1", "go to drawer 2", "open cabinet 1")
+    assert match_action("2", actions) == "go to drawer 2"
+    assert match_action("open", actions) == "open cabinet 1"
+    assert match_action("go to d", actions) == "go to drawer 2"
+    assert match_action("go to", actions) is None
+    assert match_action("w", actions) is None
+
+
+def session(config, lines, seed=3):
+    """Play with scripted lines; end of file follows. Returns the result and all that was written."""
+    written, waiting = [], iter(lines)
+
+    def read(prompt):
+        written.append(prompt)
+        try:
+            return next(waiting)
+        except StopIteration:
+            raise EOFError from None
+
+    return play(config, seed, read, written.append), "\n".join(written)
+
+
+def test_a_solved_game():
+    # Room 3: the player is at (1, 4), the box at (2, 2), the target below it.
+    result, shown = session(EnvConfig(name="sokoban"), ["a", "l", "?", "banana", "down"])
+    assert result is True
+    assert "######\n##__P#\n#_X__#\n#_O_##\n######" in shown
+    assert "[w] up  [s] down  [a] left  [d] right  [?] hint  [q] quit" in shown
+    assert "turn 3/15" in shown
+    assert "The expert would play: down" in shown
+    assert "'banana' is not one of: up, down, left, right." in shown
+    assert "down: reward +10.9" in shown
+    assert "#_P__#\n#_√_##" in shown
+    assert shown.endswith("Solved after 3 turns. Reward 10.7.")
+
+
+@pytest.mark.parametrize("last", [["q"], ["QUIT"], []])
+def test_leaving(last):
+    result, shown = session(EnvConfig(name="sokoban"), ["left", *last])
+    assert result is None
+    assert shown.endswith("You left after 1 turns with reward -0.1.")
+
+
+def test_running_out_of_turns_and_falling():
+    result, shown = session(EnvConfig(name="sokoban", max_turns=3), ["w", "w", "w"])
+    assert result is False
+    assert shown.endswith("Out of turns after 3 turns. Reward -0.3.")
+    config = EnvConfig(name="frozen_lake")
+    env = make_env(config)
+    seed = next(s for s in range(100) if env.reset(seed=s)[1]["anchor"].startswith("PH"))
+    result, shown = session(config, ["d"], seed)
+    assert result is False
+    assert shown.endswith("Not solved after 1 turns. Reward 0.0.")
