@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, cast
 
 from gymnasium.utils.env_checker import check_env as check_gymnasium
 
-from arena.envs import env_class
+from arena.envs import env_class, make_env
 from arena.envs.base import TextEnv
 from arena.recipe import EnvConfig
 from arena.seeding import EVAL_SEED_START
@@ -87,9 +87,12 @@ class _FaultError(Exception):
 def check_env(config: EnvConfig, cls: type[TextEnv] | None = None, tasks: int = 100) -> list[CheckResult]:
     """Check an environment's contract; `cls` defaults to the registered class of `config.name`.
 
-    The checks of vocabulary and action share apply to the compact observation only. Raises UsageError for an
-    unknown name; everything else that goes wrong is a result.
+    `tasks` is how many tasks the expert plays; other checks look at a share or a few times as many. The
+    checks of vocabulary and action share apply to the compact observation only. Raises UsageError for a name
+    or options that make no environment; everything else that goes wrong is a result.
     """
+    if cls is None:
+        make_env(config)
     subject = _Subject(config, cls or env_class(config.name), tasks)
     checks = CHECKS if config.observation == "full" else CHECKS | COMPACT_CHECKS
     return [_result(name, check, subject) for name, check in checks.items()]

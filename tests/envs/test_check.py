@@ -38,6 +38,8 @@ def test_arenas_own_environments_pass(config):
 def test_an_unknown_name_is_a_usage_error():
     with pytest.raises(UsageError, match="Did you mean 'sokoban'"):
         check_env(EnvConfig(name="sokobann"))
+    with pytest.raises(UsageError, match="refuses env"):
+        check_env(EnvConfig(name="sokoban", options={"size": 3}))
 
 
 class NotSeeded(Sokoban):
