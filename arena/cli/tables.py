@@ -39,7 +39,7 @@ def _plain(rows: Sequence[Mapping[str, str]]) -> None:
 
 
 def _table(rows: Sequence[Mapping[str, str]]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, _GAP, 0, 0))
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, _GAP - 1, 0, 0))
     for key in rows[0]:
         table.add_column(key, no_wrap=True)
     for row in rows:

@@ -66,7 +66,7 @@ class Correction:
     @property
     def source(self) -> str:
         """For people: what the estimate rests on."""
-        return f"{self.cells} earlier cells" if self.cells else "built-in constants"
+        return f"{self.cells} earlier cell{'s' * (self.cells > 1)}" if self.cells else "built-in constants"
 
 
 def of(job: Job) -> Estimate:

@@ -71,15 +71,17 @@ class Clock:
     """
 
     def __init__(self, tasks: Sequence[Task], workers: int) -> None:
-        self.waiting = {task.key: task for task in tasks}
-        self.estimates = {task.key: task.seconds for task in tasks}
-        self.workers = workers
+        self.tasks = {task.key: task for task in tasks}
+        self.waiting = dict(self.tasks)
         self.running: dict[Path, _Running] = {}
-        self.total = len(tasks)
+        self.workers = workers
         self.ended = 0
         self.failed = 0
         self.begun = time.monotonic()
-        self._took: dict[str, list[float]] = {"start": [], "cell": []}
+        self._took: dict[bool, list[float]] = {
+            True: [],
+            False: [],
+        }  # of starts, of cells: real over estimated
 
     def start(self, job: Job) -> None:
         """A worker took the job."""
@@ -100,8 +102,11 @@ class Clock:
         self.ended += 1
         self.failed += state == "failed"
         running = self.running.pop(job.directory, None)
-        if running and state == "done" and self.estimates.get(job.directory):
-            self._took[job.kind].append((time.monotonic() - running.begun) / self.estimates[job.directory])
+        task = self.tasks.get(job.directory)
+        if running and task and state == "done":
+            self._took[task.needs is None].append(
+                (time.monotonic() - running.begun) / max(task.seconds, 1e-3)
+            )
         return running
 
     def left(self, running: _Running) -> float | None:
@@ -114,21 +119,20 @@ class Clock:
 
     def left_in_all(self) -> float:
         """Seconds until the last job ends."""
-        free = [self._left_or_estimate(r) for r in self.running.values()]
+        free = [self._left_or_expected(r) for r in self.running.values()]
         free += [0.0] * max(0, self.workers - len(free))
-        tasks = [Task(t.key, t.seconds * self._factor(t), t.needs) for t in self.waiting.values()]
-        return makespan(tasks, free)
+        return makespan([Task(t.key, self._expected(t), t.needs) for t in self.waiting.values()], free)
 
-    def _left_or_estimate(self, running: _Running) -> float:
+    def _left_or_expected(self, running: _Running) -> float:
         left = self.left(running)
-        if left is not None:
-            return left
-        spent = time.monotonic() - running.begun
-        return max(0.0, self.estimates.get(running.job.directory, 0.0) - spent)
+        task = self.tasks.get(running.job.directory)
+        if left is not None or task is None:
+            return left or 0.0
+        return max(0.0, self._expected(task) - (time.monotonic() - running.begun))
 
-    def _factor(self, task: Task) -> float:
-        took = self._took["start" if task.needs is None else "cell"]
-        return sum(took) / len(took) if took else 1.0
+    def _expected(self, task: Task) -> float:
+        took = self._took[task.needs is None]
+        return task.seconds * (sum(took) / len(took) if took else 1.0)
 
 
 class PlainDisplay:
@@ -261,7 +265,7 @@ def _overall_text(clock: Clock) -> str:
     failed = f", {clock.failed} failed" if clock.failed else ""
     spent = clock_text(time.monotonic() - clock.begun)
     left = clock_text(clock.left_in_all())
-    return f"{clock.ended} of {clock.total} jobs ended{failed}, {spent} spent, about {left} left"
+    return f"{clock.ended} of {len(clock.tasks)} jobs ended{failed}, {spent} spent, about {left} left"
 
 
 def clock_text(seconds: float | None) -> str:

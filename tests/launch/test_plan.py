@@ -1,0 +1,126 @@
+"""Options to plan: which cells, where, and what is refused before anything is written."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from arena.algorithms.catalog import CATALOG
+from arena.envs import ENVS
+from arena.errors import UsageError
+from arena.launch import folder
+from arena.launch.jobs import Job
+from arena.launch.plan import Options, build
+from arena.recipe import Recipe, resolve
+
+
+def plan(**options):
+    return build(Options(**{"algos": "grpo", "envs": "frozen_lake", "name": "r"} | options))
+
+
+def labels(**options):
+    return [cell.label for cell in plan(**options).cells]
+
+
+def test_cells_are_the_product_seed_by_seed():
+    found = plan(algos="grpo, gspo", envs="sokoban,frozen_lake", num_seeds=2)
+
+    first = ["sokoban/grpo", "sokoban/gspo", "frozen_lake/grpo", "frozen_lake/gspo"]
+    assert [c.label for c in found.cells] == [f"{c}/seed-0" for c in first] + [f"{c}/seed-1" for c in first]
+    assert [s.label for s in found.starts] == [
+        "sokoban/bc/seed-0", "frozen_lake/bc/seed-0", "sokoban/bc/seed-1", "frozen_lake/bc/seed-1",
+    ]  # fmt: skip
+    assert found.cells[-1].directory == Path("runs/r/cells/frozen_lake/gspo/seed-1")
+    assert found.cells[-1].needs == found.starts[-1].directory == Path("runs/r/bc/frozen_lake/seed-1")
+
+
+def test_all_and_doubles():
+    assert labels(algos="all,grpo") == [f"frozen_lake/{name}/seed-0" for name in CATALOG]
+    assert [c.env for c in plan(envs="sokoban,all,sokoban").cells] == list(dict.fromkeys(["sokoban", *ENVS]))
+    assert labels(seeds="4,3,4") == ["frozen_lake/grpo/seed-4", "frozen_lake/grpo/seed-3"]
+
+
+def test_default_name_is_tier_and_time():
+    assert re.fullmatch(r"cpu-\d{8}-\d{6}", plan(name=None).name)
+
+
+def test_overrides_and_steps_reach_the_recipe():
+    (cell,) = plan(steps=7, overrides=("kl.coef=0.5", "env.options.size=4")).cells
+
+    assert (cell.recipe.steps, cell.recipe.kl.coef) == (7, 0.5)
+    assert cell.recipe.env.options == {"size": 4}
+
+
+def test_a_spec_with_a_slash_gets_one_folder(tmp_path):
+    job = Job("cell", resolve("cpu", "frozen_lake", "./mine.py:fast", 0), tmp_path)
+    assert job.relative == Path("cells/frozen_lake/._mine.py:fast/seed-0")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"algos": "grop"}, "--algos: unknown algorithm 'grop'. Did you mean 'grpo'? Allowed: "),
+        ({"algos": "grpo,sapo"}, "--algos: 'sapo' names two different methods"),
+        ({"algos": "grpo:clip=3"}, "--algos: unknown parameter of 'grpo' 'clip'."),
+        ({"algos": " , "}, "--algos is empty; given ' , '. Allowed: all, or a comma list of grpo, "),
+        ({"envs": "sokobann"}, "--envs: unknown environment 'sokobann'. Did you mean 'sokoban'? Allowed: "),
+        ({"tier": "gpuu"}, "--tier: unknown tier 'gpuu'. "),
+        ({"num_seeds": 0}, "--num-seeds must be at least 1; given 0."),
+        (
+            {"seeds": "1,x"},
+            "--seeds takes a comma list of whole numbers from 0, e.g. --seeds 3,4; given '1,x'.",
+        ),
+        (
+            {"seeds": "1", "num_seeds": 2},
+            "--num-seeds N (seeds 0 to N-1) and --seeds LIST exclude each other",
+        ),
+        ({"steps": 0}, "recipe field steps: input should be greater than or equal to 1; given 0."),
+        ({"steps": 3, "overrides": ("steps=4",)}, "--steps and --set steps exclude each other"),
+        (
+            {"name": "../up"},
+            "--name takes letters, digits, '.', '_' and '-', beginning with a letter or digit; given",
+        ),
+        ({"name": ""}, "--name takes letters"),
+        ({"overrides": ("kl.coeff=1",)}, "unknown recipe field 'kl.coeff'. Did you mean 'kl.coef'?"),
+        ({"overrides": ("kl.coef=high",)}, "recipe field kl.coef: input should be a valid number"),
+        ({"overrides": ("kl.coef",)}, "--set takes section.key=value"),
+        ({"overrides": ("seed=3",)}, "--set seed: use --seeds."),
+        ({"overrides": ("env.name=sokoban",)}, "--set env.name: use --envs."),
+        ({"overrides": ("env=sokoban",)}, "--set env=sokoban: use --envs."),
+        (
+            {"overrides": ("env.options.bogus=3",)},
+            "environment 'frozen_lake' refuses env.options {'bogus': 3}",
+        ),
+    ],
+)
+def test_refusals_name_option_given_and_allowed(options, message):
+    with pytest.raises(UsageError) as error:
+        plan(**options)
+    assert str(error.value).startswith(message)
+
+
+def test_two_specs_of_one_folder_are_refused(monkeypatch):
+    monkeypatch.setattr("arena.algorithms.catalog.get_algorithm", lambda spec, parts: None)
+    with pytest.raises(
+        UsageError, match=r"'a/b' and 'a_b' would share the folder cells/frozen_lake/a_b/seed-0"
+    ):
+        plan(algos="a/b,a_b")
+
+
+def test_start_fields_are_those_of_the_start_hash(tmp_path):
+    """The fields shown when a start differs are the ones that its hash is made of."""
+    recipe = resolve("cpu", "frozen_lake", "grpo", 0)
+    changes = {
+        "tier": "x", "algorithm": "gspo", "seed": 1, "steps": 3, "env.max_turns": 3, "model.num_layers": 1,
+        "bc.steps": 3, "rollout.max_response_tokens": 20, "rollout.groups": 3, "optim.epochs": 3,
+        "kl.coef": 0.5, "format.penalty": 0.3, "eval.episodes": 3, "record.enabled": False,
+        "checkpoint.every": 3,
+        "parts.sequence_clip": {"clip_low": 1.0},
+    }  # fmt: skip
+    assert {key.split(".")[0] for key in changes} == set(Recipe.model_fields)
+    for key, value in changes.items():
+        tree = recipe.model_dump(mode="json")
+        *sections, leaf = key.split(".")
+        (tree[sections[0]] if sections else tree)[leaf] = value
+        shown = folder._differences(recipe.model_dump(mode="json"), tree, Job("start", recipe, tmp_path))
+        assert bool(shown) == (Recipe.model_validate(tree).start_hash != recipe.start_hash), key
