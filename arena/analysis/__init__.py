@@ -1,0 +1,1 @@
+"""What the records say: pure functions from frames and DuckDB relations to frames. Never imports torch."""

@@ -1,0 +1,70 @@
+"""One row per cell: where it started, its peak, where it ended, and what that cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from arena.analysis.success import Degradation, degradation, success_by_eval
+from arena.records.reader import IDENTITY, Cell
+
+#: The summary's columns after env, algo and seed.
+SUMMARY_COLUMNS = (
+    "state",
+    "step",
+    "temperature",
+    "start",
+    "best_start",
+    "best_start_temperature",
+    "peak",
+    "peak_step",
+    "final",
+    "final_step",
+    "drop",
+    "relative_drop",
+    "noise",
+    "degraded",
+    "final_t1",
+    "drop_t1",
+    "tokens",
+    "seconds",
+)
+
+
+def summarise_cells(cells: Sequence[Cell], steps: pd.DataFrame, evals: pd.DataFrame) -> pd.DataFrame:
+    """The identity columns and `SUMMARY_COLUMNS`, a row for each cell; what is not recorded is missing.
+
+    state: of the cell. step: training steps recorded. temperature: the recipe's evaluation temperature;
+    start to degraded are the fields of `Degradation` at it (success as shares). final_t1, drop_t1: the same
+    at temperature 1. tokens: response tokens sampled for training, filtered groups included. seconds: sum of
+    seconds_step.
+    """
+    evaluations = success_by_eval(evals)
+    rows = [_row(cell, _of(cell, steps), _of(cell, evaluations)) for cell in cells]
+    return pd.DataFrame(rows, columns=[*IDENTITY, *SUMMARY_COLUMNS])
+
+
+def _of(cell: Cell, frame: pd.DataFrame) -> pd.DataFrame:
+    return frame[(frame.env == cell.env) & (frame.algo == cell.algo) & (frame.seed == cell.seed)]
+
+
+def _row(cell: Cell, steps: pd.DataFrame, evaluations: pd.DataFrame) -> dict[str, object]:
+    row: dict[str, object] = {"env": cell.env, "algo": cell.algo, "seed": cell.seed, "state": cell.state}
+    if len(steps):
+        last = steps.loc[steps.step.idxmax()]
+        row |= {
+            "step": int(last.step),
+            "tokens": last.tokens_sampled_total,
+            "seconds": steps.seconds_step.sum(),
+        }
+    if cell.recipe and (path := degradation(evaluations, cell.recipe.eval.temperature)):
+        row |= _fields(path)
+    if at_one := degradation(evaluations, 1.0):
+        row |= {"final_t1": at_one.final, "drop_t1": at_one.drop}
+    return row
+
+
+def _fields(path: Degradation) -> dict[str, object]:
+    derived = {"drop": path.drop, "relative_drop": path.relative_drop, "degraded": path.degraded}
+    return {**vars(path), **derived}

@@ -1,0 +1,99 @@
+"""From a run folder to a `Report`: the words, the tables, and which figures go where."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from arena.analysis.summary import summarise_cells
+from arena.analysis.tokens import eight_groups, ratio_quantiles
+from arena.errors import UsageError
+from arena.records.reader import Cell, Run, load_evals, load_steps, map_cells
+from arena.report.document import Report, Section
+from arena.report.env_data import EnvData
+from arena.report.figures import env_figures, overview_figure
+from arena.report.findings import caveats, finding
+from arena.report.style import method_order
+from arena.report.tables import (
+    cells_table,
+    differences_table,
+    facts,
+    recipe_table,
+    starts_table,
+    summary_table,
+)
+from arena.report.wording import env_title, state_words
+
+
+def compose_report(run: Run) -> Report:
+    """Read everything of a run that the report shows, and say what it means.
+
+    Raises UsageError if the run has no cells.
+    """
+    if not run.cells:
+        raise UsageError(f"{run.path} has no cells to report.")
+    steps, evals = load_steps(run.cells), load_evals(run.cells)
+    summary = summarise_cells(run.cells, steps, evals)
+    quantiles = map_cells(run.cells, "tokens", ratio_quantiles)
+    groups = map_cells(run.cells, "tokens", eight_groups)
+    envs = sorted({c.env for c in run.cells})
+    sections = [
+        _section(
+            env,
+            [c for c in run.cells if c.env == env],
+            _env_data(env, steps, evals, quantiles, groups, summary),
+        )
+        for env in envs
+    ]
+    started = str(run.manifest.get("started", ""))
+    return Report(
+        title="Stability of policy optimisation on language agents",
+        subtitle=" · ".join(
+            part for part in (f"Run {run.name}", started[:16].replace("T", " "), _size_of(run)) if part
+        ),
+        findings=tuple(finding(env, summary[summary.env == env]) for env in envs),
+        caveats=caveats(run, summary, evals),
+        overview=overview_figure(summary),
+        summary=summary_table(summary),
+        facts=tuple(facts(run)),
+        cells=cells_table(run.cells),
+        tables=tuple(
+            t for t in (recipe_table(run.cells), differences_table(run.cells), starts_table(run)) if t.groups
+        ),
+        sections=tuple(s for s in sections if s.figures or s.notes),
+    )
+
+
+def _size_of(run: Run) -> str:
+    envs, algos, seeds = ({getattr(c, k) for c in run.cells} for k in ("env", "algo", "seed"))
+    parts = [(len(envs), "environment"), (len(algos), "method"), (len(seeds), "seed")]
+    return ", ".join(f"{n} {noun}{'s' if n != 1 else ''}" for n, noun in parts)
+
+
+def _env_data(
+    env: str,
+    steps: pd.DataFrame,
+    evals: pd.DataFrame,
+    quantiles: pd.DataFrame,
+    groups: pd.DataFrame,
+    summary: pd.DataFrame,
+) -> EnvData:
+    rows = summary[summary.env == env]
+    temperatures, starts = rows.temperature.dropna(), rows.drop_duplicates("seed").best_start.dropna()
+    return EnvData(
+        env=env,
+        methods=tuple(method_order(list(rows.algo))),
+        steps=steps[steps.env == env],
+        evals=evals[evals.env == env],
+        quantiles=quantiles[quantiles.env == env] if len(quantiles) else quantiles,
+        groups=groups[groups.env == env] if len(groups) else groups,
+        temperature=float(temperatures.iloc[0]) if len(temperatures) else 1.0,
+        best_start=float(starts.mean()) if len(starts) else None,
+        seeds=rows.seed.nunique(),
+    )
+
+
+def _section(env: str, cells: list[Cell], data: EnvData) -> Section:
+    notes = tuple(
+        f"{c.algo}, seed {c.seed}: {state_words(c)}. Its curves end there." for c in cells if not c.finished
+    )
+    return Section(env, env_title(env), notes, env_figures(data) if len(data.steps) else ())

@@ -1,0 +1,88 @@
+"""The report as data: what `report.html.j2` and `report.typ` both render."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """Rows under a common heading ("" for none). The first cell of a row is its heading.
+
+    A line break inside a cell separates the value from its spread, which is set smaller.
+    """
+
+    title: str
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with its caption."""
+
+    caption: str
+    header: tuple[str, ...]
+    groups: tuple[RowGroup, ...]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One small plot. `alt` says in words what it shows, with the key numbers."""
+
+    title: str
+    svg: str
+    alt: str
+
+
+@dataclass(frozen=True)
+class LegendItem:
+    """A swatch and what it stands for."""
+
+    svg: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Panels with shared axes, one legend, and the numbers behind them."""
+
+    id: str
+    title: str
+    caption: str
+    legend: tuple[LegendItem, ...]
+    panels: tuple[Panel, ...]
+    table: Table | None
+
+
+@dataclass(frozen=True)
+class Section:
+    """Everything about one environment."""
+
+    id: str
+    title: str
+    notes: tuple[str, ...]
+    figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One environment's paragraph of the summary."""
+
+    title: str
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The whole report."""
+
+    title: str
+    subtitle: str
+    findings: tuple[Finding, ...]
+    caveats: tuple[str, ...]
+    overview: Figure
+    summary: Table
+    facts: tuple[tuple[str, str], ...]
+    cells: Table
+    tables: tuple[Table, ...]
+    sections: tuple[Section, ...]

@@ -1,0 +1,228 @@
+"""The kinds of panel, drawn with matplotlib.
+
+Each takes numbers and returns an SVG; words are left to `figures`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+from arena.report.style import (
+    INK,
+    PANEL_WIDTH,
+    MethodStyle,
+    drawing_style,
+    method_style,
+    new_canvas,
+    tint,
+    to_svg,
+)
+
+Limits = tuple[float, float]
+
+#: Markers per line, at most: more would hide the line.
+_MARKERS = 8
+
+#: Opacity of the bands of a fan, widest first; they add up where they overlap.
+FAN_OPACITIES = (0.25, 0.35, 0.6)
+
+#: Distances between ticks, up to a power of ten.
+_TICKS = (1, 2, 5, 10)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The axes of a panel.
+
+    `percent` labels shares as per cent; `reference` draws a dotted horizontal line.
+    """
+
+    x_label: str
+    x: Limits
+    y: Limits
+    log: bool = False
+    percent: bool = False
+    reference: float | None = None
+
+
+def line_panel(curves: pd.DataFrame, scale: Scale) -> str:
+    """Mean and range over seeds against x, a line per method. Columns: algo, x, mean, low, high."""
+    with drawing_style():
+        canvas, axes = new_canvas()
+        if scale.reference is not None:
+            axes.axhline(scale.reference, color=INK, linewidth=1.0, linestyle=(0, (1, 2)))
+        for place, (algo, curve) in enumerate(curves.groupby("algo", sort=False)):
+            style, curve = method_style(str(algo)), curve.sort_values("x")
+            if scale.log:
+                curve = curve[curve["mean"] > 0]
+            floor = scale.y[0] if scale.log else -np.inf
+            axes.fill_between(
+                curve.x, curve.low.clip(lower=floor), curve.high, color=style.colour, alpha=0.16, linewidth=0
+            )
+            every = max(1, -(-len(curve) // _MARKERS))
+            axes.plot(
+                curve.x,
+                curve["mean"],
+                color=style.colour,
+                linestyle=style.line,
+                marker=style.marker,
+                markevery=(place % every, every),
+            )
+        _finish(axes, scale)
+        return to_svg(canvas)
+
+
+def mirrored_panel(curve: pd.DataFrame, scale: Scale, upper: str, lower: str) -> str:
+    """Two shares against the step, the second drawn downward. Columns: step, high, low."""
+    with drawing_style():
+        canvas, axes = new_canvas()
+        axes.fill_between(curve.step, 0, curve.high, color=upper, linewidth=0.8, alpha=0.85)
+        axes.fill_between(curve.step, 0, -curve.low, color=lower, linewidth=0.8, alpha=0.85)
+        axes.axhline(0, color=INK, linewidth=0.6)
+        if not curve[["high", "low"]].to_numpy().any():
+            axes.annotate("none at any step", (0.5, 0.56), xycoords="axes fraction", ha="center")
+        _finish(axes, scale)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * abs(y):g} %"))
+        return to_svg(canvas)
+
+
+def fan_panel(quantiles: pd.DataFrame, scale: Scale, colour: str, band: Limits) -> str:
+    """Nested bands of quantiles, the median and the maximum, on a log axis. Columns: step, q01..q99, max."""
+    with drawing_style():
+        canvas, axes = new_canvas()
+        for edge in band:
+            axes.axhline(edge, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
+        for low, high, opacity in zip(
+            ("q01", "q05", "q25"), ("q99", "q95", "q75"), FAN_OPACITIES, strict=True
+        ):
+            axes.fill_between(
+                quantiles.step, quantiles[low], quantiles[high], color=colour, linewidth=0, alpha=opacity
+            )
+        axes.plot(quantiles.step, quantiles.q50, color=INK, linewidth=1.0)
+        axes.plot(quantiles.step, quantiles["max"], color=colour, linewidth=1.0, linestyle=(0, (4, 1.5)))
+        _finish(axes, scale)
+        return to_svg(canvas)
+
+
+def stacked_panel(shares: pd.DataFrame, scale: Scale, colours: Mapping[str, str]) -> str:
+    """Shares that sum to 1 against the step.
+
+    Index: step; a column for each key of `colours`, stacked in order.
+    """
+    with drawing_style():
+        canvas, axes = new_canvas()
+        axes.stackplot(
+            shares.index,
+            [shares[name] for name in colours],
+            colors=list(colours.values()),
+            linewidth=0.3,
+            edgecolor="white",
+        )
+        axes.grid(False)
+        _finish(axes, scale)
+        return to_svg(canvas)
+
+
+@dataclass(frozen=True)
+class Journey:
+    """A method's way in one environment: means over seeds, and the final value of each seed. Shares."""
+
+    algo: str
+    start: float
+    peak: float
+    final: float
+    finals: tuple[float, ...]
+
+
+def journey_panel(journeys: Sequence[Journey], scale: Scale) -> str:
+    """Start, peak and final success of each method on one line each;
+
+    `scale.reference` is drawn vertically.
+    """
+    height = 0.62 + 0.46 * len(journeys)
+    with drawing_style():
+        canvas, axes = new_canvas(PANEL_WIDTH * 1.2, height)
+        if scale.reference is not None:
+            axes.axvline(scale.reference, color=INK, linewidth=1.0, linestyle=(0, (1, 2)))
+        for place, way in enumerate(journeys):
+            style, row = method_style(way.algo), -place
+            points = (way.start, way.peak, way.final)
+            axes.plot([min(points), max(points)], [row, row], color=tint(style.colour, 0.55), linewidth=2.2)
+            axes.plot(way.start, row, marker="|", color=INK, markersize=9, markeredgewidth=1.4)
+            axes.plot(way.finals, [row] * len(way.finals), ".", color=style.colour, markersize=3.5, alpha=0.8)
+            axes.plot(
+                way.peak, row, marker=style.marker, markersize=7, color=style.colour, markerfacecolor="none"
+            )
+            axes.plot(way.final, row, marker=style.marker, markersize=6, color=style.colour, linestyle="none")
+            axes.annotate(
+                way.algo, (0, row), (0, 8.5), xycoords=("axes fraction", "data"), textcoords="offset points"
+            )
+        axes.set(xlim=scale.x, ylim=(-len(journeys) + 0.55, 0.8), yticks=[], xlabel=scale.x_label)
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{100 * x:g} %"))
+        axes.xaxis.set_major_locator(MaxNLocator(6, steps=_TICKS))
+        axes.spines["left"].set_visible(False)
+        axes.set_position((0.035, 0.42 / height, 0.925, 1 - 0.46 / height))
+        return to_svg(canvas)
+
+
+def line_swatch(style: MethodStyle, width: float = 1.6, hollow: bool = False) -> str:
+    """A short line, `width` points, with its marker; for legends."""
+    with drawing_style():
+        canvas = Canvas(figsize=(0.36, 0.15))
+        axes = canvas.add_axes((0, 0, 1, 1))
+        axes.axis("off")
+        axes.plot([0, 1, 2], [0, 0, 0], color=style.colour, linestyle=style.line, linewidth=width)
+        axes.plot(
+            [1],
+            [0],
+            color=style.colour,
+            marker=style.marker,
+            markersize=4.5,
+            markerfacecolor="none" if hollow else style.colour,
+        )
+        axes.set(xlim=(0, 2), ylim=(-1, 1))
+        return to_svg(canvas)
+
+
+def patch_swatch(colour: str, opacity: float = 1.0) -> str:
+    """A filled rectangle, for legends."""
+    box = f'<rect width="26" height="11" rx="2" fill="{colour}" fill-opacity="{opacity}"/>'
+    return (
+        f'<svg viewBox="0 0 26 11" width="26pt" height="11pt" xmlns="http://www.w3.org/2000/svg">{box}</svg>'
+    )
+
+
+def _finish(axes: Axes, scale: Scale) -> None:
+    axes.set_xlabel(scale.x_label, labelpad=2)
+    if scale.log:
+        axes.set_yscale("log")
+        wide = scale.y[1] / scale.y[0] >= 10
+        axes.yaxis.set_major_locator(
+            LogLocator(numticks=6) if wide else LogLocator(subs=(0.8, 1.0, 2.0, 5.0))
+        )
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        if not wide or scale.y[0] >= 1e-3:
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(5, steps=_TICKS))
+    if scale.percent:
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * y:g} %"))
+    axes.set(xlim=scale.x, ylim=scale.y)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=_TICKS))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short_number(x)))
+
+
+def short_number(value: float) -> str:
+    """1234567 as 1.2 M, 12000 as 12 k, at most three digits."""
+    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.3g}"

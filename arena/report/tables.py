@@ -1,0 +1,196 @@
+"""The tables of a report: the headline numbers, the cells, the recipes, the starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from arena.analysis.statistics import spread_over_seeds
+from arena.records.reader import Cell, Run
+from arena.report.document import RowGroup, Table
+from arena.report.style import method_order
+from arena.report.wording import (
+    MISSING,
+    NBSP,
+    count,
+    env_title,
+    number,
+    percent,
+    points,
+    temperature,
+    with_spread,
+)
+
+
+def summary_table(summary: pd.DataFrame) -> Table:
+    """The headline table: a row per environment and method, mean over seeds with the spread."""
+    header = (
+        "Method",
+        "Seeds finished",
+        "Start",
+        "Start, best T",
+        "Peak",
+        "Final",
+        "Peak to final, points",
+        "Peak to final, relative",
+        f"Final, T{NBSP}={NBSP}1",
+        "Tokens sampled",
+        "Seconds",
+    )
+    groups = []
+    for env, rows in summary.groupby("env"):
+        methods = method_order(list(rows.algo))
+        known = rows.temperature.dropna()
+        title = (
+            f"{env_title(str(env))}, success in % at {temperature(known.iloc[0])}"
+            if len(known)
+            else env_title(str(env))
+        )
+        groups.append(RowGroup(title, tuple(_summary_row(m, rows[rows.algo == m]) for m in methods)))
+    caption = (
+        "Mean over seeds; below it the smallest and largest seed, and Student's 95 % interval of the mean "
+        "where there are at least three seeds. Start, best T: the untrained start at the best of the "
+        "temperatures tried. Peak: the best evaluation, the start included. Tokens: sampled for training. "
+        "Seconds: of one cell, evaluation and records included."
+    )
+    return Table(caption, header, tuple(groups))
+
+
+def _summary_row(method: str, rows: pd.DataFrame) -> tuple[str, ...]:
+    def over_seeds(column: str, form: Any) -> str:
+        return with_spread(spread_over_seeds(rows[column].astype(float)), form)
+
+    return (
+        method,
+        f"{sum(rows.state == 'done')} of {len(rows)}",
+        over_seeds("start", points),
+        over_seeds("best_start", points) + _best_temperatures(rows),
+        over_seeds("peak", points),
+        over_seeds("final", points),
+        over_seeds("drop", points),
+        over_seeds("relative_drop", percent),
+        over_seeds("final_t1", points),
+        over_seeds("tokens", count),
+        over_seeds("seconds", count),
+    )
+
+
+def _best_temperatures(rows: pd.DataFrame) -> str:
+    used = sorted(set(rows.best_start_temperature.dropna()))
+    return f"\nat T{NBSP}{', '.join(f'{t:g}' for t in used)}" if used else ""
+
+
+def facts(run: Run) -> Iterable[tuple[str, str]]:
+    """How to run it again, from the manifest; keys it lacks are left out."""
+    known = run.manifest
+    if known.get("command"):
+        yield "Command", str(known["command"])
+    git = known.get("git") or {}
+    if git.get("commit"):
+        yield "Commit", f"{git['commit']}{', with uncommitted changes' if git.get('dirty') else ''}"
+    for key in ("started", "finished", "host", "python", "versions"):
+        if known.get(key):
+            yield key.title(), _flat_text(known[key])
+    for launch in known.get("earlier", []):
+        yield "Earlier launch", _flat_text({k: v for k, v in launch.items() if v})
+
+
+def _flat_text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k} {_flat_text(v)}" for k, v in value.items())
+    if isinstance(value, list):
+        return ", ".join(_flat_text(v) for v in value)
+    return str(value)
+
+
+def cells_table(cells: Iterable[Cell]) -> Table:
+    """Every cell, its state and, if it failed, why."""
+    header = ("Method", "Seed", "State", "Step", "Recipe", "Error")
+    by_env: dict[str, list[tuple[str, ...]]] = {}
+    for cell in cells:
+        step = f"{cell.step} of {cell.steps}" if cell.steps else MISSING
+        recipe = cell.recipe.hash if cell.recipe else MISSING
+        by_env.setdefault(cell.env, []).append(
+            (cell.algo, str(cell.seed), cell.state, step, recipe, cell.error or MISSING)
+        )
+    groups = tuple(RowGroup(env_title(e), tuple(rows)) for e, rows in by_env.items())
+    return Table(
+        "All cells. Recipe: the hash that identifies a cell; equal hashes mean equal records.", header, groups
+    )
+
+
+def _flat_recipe(cell: Cell) -> dict[str, str]:
+    def walk(prefix: str, value: Any) -> Iterable[tuple[str, str]]:
+        if isinstance(value, Mapping):
+            for key, part in value.items():
+                yield from walk(f"{prefix}.{key}" if prefix else str(key), part)
+        else:
+            yield prefix, value if isinstance(value, str) else json.dumps(value)
+
+    return dict(walk("", cell.recipe.model_dump(mode="json"))) if cell.recipe else {}
+
+
+#: Recipe fields that name the cell, so that they differ by design.
+_NAMING = {"algorithm", "seed", "env.name"}
+
+
+def _recipes_by_env(cells: Iterable[Cell]) -> dict[str, dict[str, set[str]]]:
+    """Environment -> recipe field -> the values its cells use."""
+    values: dict[str, dict[str, set[str]]] = {}
+    for cell in cells:
+        fields = values.setdefault(cell.env, {})
+        for key, value in _flat_recipe(cell).items():
+            if key not in _NAMING:
+                fields.setdefault(key, set()).add(value)
+    return {env: fields for env, fields in values.items() if fields}
+
+
+def _common(by_env: Mapping[str, Mapping[str, set[str]]]) -> dict[str, str]:
+    keys = dict.fromkeys(k for fields in by_env.values() for k in fields)
+    united = {k: set().union(*(fields.get(k, {MISSING}) for fields in by_env.values())) for k in keys}
+    return {k: next(iter(v)) for k, v in united.items() if len(v) == 1}
+
+
+def recipe_table(cells: Iterable[Cell]) -> Table:
+    """Recipe fields that all cells share."""
+    rows = tuple(_common(_recipes_by_env(cells)).items())
+    return Table("Recipe shared by all cells.", ("Field", "Value"), (RowGroup("", rows),) if rows else ())
+
+
+def differences_table(cells: Iterable[Cell]) -> Table:
+    """Recipe fields in which cells differ, by environment; several values mean that cells of it differ."""
+    by_env = _recipes_by_env(cells)
+    shared = _common(by_env)
+    keys = [k for k in dict.fromkeys(k for fields in by_env.values() for k in fields) if k not in shared]
+    rows = tuple((k, *(" / ".join(sorted(f.get(k, {MISSING}))) for f in by_env.values())) for k in keys)
+    header = ("Field", *(env_title(e) for e in by_env))
+    return Table(
+        "Recipe fields that differ between environments or cells.",
+        header,
+        (RowGroup("", rows),) if rows else (),
+    )
+
+
+def starts_table(run: Run) -> Table:
+    """The behaviour-cloned starts, with whatever scalars were recorded about them."""
+    keys = list(dict.fromkeys(k for s in run.starts for k in s.metrics))
+    by_env: dict[str, list[tuple[str, ...]]] = {}
+    for start in run.starts:
+        row = tuple(_metric(start.metrics.get(k)) for k in keys)
+        by_env.setdefault(start.env, []).append((f"seed {start.seed}", *row))
+    header = ("Start", *(k.replace("_", " ") for k in keys))
+    groups = tuple(RowGroup(env_title(e), tuple(rows)) for e, rows in by_env.items())
+    return Table(
+        "Behaviour-cloned starts: one per environment and seed, shared by all methods.", header, groups
+    )
+
+
+def _metric(value: Any) -> str:
+    if value is None:
+        return MISSING
+    if isinstance(value, float):
+        return number(value)
+    return count(value) if isinstance(value, int) else str(value)

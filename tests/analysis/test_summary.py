@@ -1,0 +1,28 @@
+"""The summary of the synthetic run agrees with its records."""
+
+import pytest
+
+from arena.analysis.summary import summarise_cells
+from arena.records.reader import load_evals, load_steps, read_run
+from tests.synthetic import Size, write_cell
+
+
+def test_summary_of_a_cell(tmp_path):
+    size = Size(steps=4, groups=2, turns=2, tokens=4, eval_episodes=8, eval_every=2)
+    write_cell(tmp_path / "r", "sokoban", "grpo", 0, size)
+    write_cell(tmp_path / "r", "sokoban", "grpo", 1, size, last_step=1)
+    cells = read_run(tmp_path / "r").cells
+    steps, evals = load_steps(cells), load_evals(cells)
+    done, failed = summarise_cells(cells, steps, evals).itertuples()
+    mine = evals[(evals.seed == 0) & (evals.temperature == 0.5)]
+    means = mine.groupby("step").success.mean()
+    assert (done.state, done.step, done.temperature) == ("done", 4, 0.5)
+    assert done.start == means[0]
+    assert done.final == means[4]
+    assert done.peak == means.max()
+    assert done.drop == pytest.approx(means.max() - means[4])
+    starts = evals[(evals.seed == 0) & (evals.step == 0)].groupby("temperature").success.mean()
+    assert (done.best_start, done.best_start_temperature) == (starts.max(), starts.idxmax())
+    # 2 groups of 4 episodes of 2 turns of 4 tokens, 4 steps of 1.5 seconds
+    assert (done.tokens, done.seconds) == (4 * 64, 6.0)
+    assert (failed.state, failed.step, failed.tokens, failed.final_step) == ("failed", 1, 64, 0)

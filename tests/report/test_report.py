@@ -1,0 +1,254 @@
+"""What the report says is what the records hold, in HTML and PDF."""
+
+import re
+from html.parser import HTMLParser
+
+import duckdb
+import pytest
+from pypdf import PdfReader
+
+from arena.analysis.tokens import GROUPS
+from arena.errors import UsageError
+from arena.records.files import write_json
+from arena.records.reader import read_run
+from arena.report import build_report
+from arena.report.content import compose_report
+from arena.report.style import method_order, method_style
+from arena.report.token_figures import GROUP_COLOURS
+from tests.synthetic import Size, write_cell
+
+
+@pytest.fixture(scope="module")
+def report(built):
+    return compose_report(read_run(built.run))
+
+
+@pytest.fixture(scope="module")
+def page(built):
+    return built.html.read_text()
+
+
+@pytest.fixture(scope="module")
+def pdf_text(built):
+    text = " ".join(p.extract_text() for p in PdfReader(built.pdf).pages)
+    return re.sub(r"\s+", " ", text)
+
+
+def success(run, env, algo, step, temperature):
+    """Success of each seed, straight from the files."""
+    query = """
+        SELECT avg(success::INT) FROM read_parquet($files, filename = true)
+        WHERE step = $step AND temperature = $temperature GROUP BY filename ORDER BY filename
+    """
+    files = [str(f) for f in sorted(run.glob(f"cells/{env}/{algo}/seed-*/evals.parquet"))]
+    rows = duckdb.execute(query, {"files": files, "step": step, "temperature": temperature}).fetchall()
+    return [value for (value,) in rows]
+
+
+def row_of(table, group, method):
+    rows = {g.title.split(",")[0]: {r[0]: r for r in g.rows} for g in table.groups}
+    return dict(zip(table.header, rows[group][method], strict=True))
+
+
+def test_summary_numbers_are_those_of_the_records(built, report):
+    row = row_of(report.summary, "Sokoban", "cispo")
+    by_step = [success(built.run, "sokoban", "cispo", step, 0.5) for step in (0, 4, 8, 12)]
+    peaks = [max(values) for values in zip(*by_step, strict=True)]
+    drops = [peak - final for peak, final in zip(peaks, by_step[-1], strict=True)]
+
+    def shown(values):
+        low, high = (f"{100 * f(values):.1f}" for f in (min, max))
+        return f"{100 * sum(values) / len(values):.1f}\n{low}–{high}"
+
+    assert row["Seeds finished"] == "2 of 2"
+    assert row["Start"] == shown(by_step[0])
+    assert row["Peak"] == shown(peaks)
+    assert row["Final"] == shown(by_step[-1])
+    assert row["Peak to final, points"] == shown(drops)
+    assert row["Final, T\u00a0=\u00a01"] == shown(success(built.run, "sokoban", "cispo", 12, 1.0))
+    # 2 groups of 4 episodes of 2 turns of 6 tokens, 12 steps of 1.5 seconds
+    assert row["Tokens sampled"].splitlines()[0] == "1\u202f152"
+    assert row["Seconds"].splitlines()[0] == "18"
+
+
+def test_best_start_is_the_best_temperature_of_each_seed(built, report):
+    starts = [success(built.run, "sokoban", "cispo", 0, t) for t in (0.0, 0.5, 1.0)]
+    best = [max(values) for values in zip(*starts, strict=True)]
+    shown = row_of(report.summary, "Sokoban", "cispo")["Start, best T"].splitlines()
+    assert shown[0] == f"{100 * sum(best) / 2:.1f}"
+
+
+def test_the_summary_names_the_collapse_and_the_failed_cell(report):
+    lake, sokoban = report.findings
+    assert lake.title == "Frozen Lake"
+    assert lake.sentences[0].startswith("Not all cells are finished")
+    assert any(re.match(r"cispo fell after its peak, .* in 2 of 2 seeds\.", s) for s in sokoban.sentences)
+    assert not any(s.startswith(("grpo fell", "sampo fell")) for s in sokoban.sentences)
+    assert any("gspo+dynamic / seed 0 (failed at step 5 of 12" in c for c in report.caveats)
+    assert any(c.startswith("1 seed per method") for c in report.caveats)
+
+
+def test_the_page_has_the_command_and_the_error(page):
+    assert "arena run --algos grpo,sampo,cispo --envs all --num-seeds 2 --name synthetic" in page
+    assert "0123456789abcdef0123456789abcdef01234567" in page
+    assert "RuntimeError: the loss is not finite" in page
+
+
+def test_every_figure_is_there_with_panels_text_and_numbers(report):
+    expected = ["success", "movement", "sampling", "out-of-band", "clipped", "ratios", "groups"]
+    for section in report.sections:
+        assert [f.id.removeprefix(f"{section.id}-") for f in section.figures] == expected
+        for figure in section.figures:
+            assert figure.panels
+            assert figure.table is not None
+            assert all(len(row) == len(figure.table.header) for g in figure.table.groups for row in g.rows)
+            assert all(re.search(r"\d", p.alt) and len(p.alt) > 80 for p in figure.panels)
+    assert len(report.overview.panels) == 2
+
+
+def test_data_tables_hold_the_curves(built, report):
+    sokoban = report.sections[1]
+    table = sokoban.figures[0].table
+    cispo = {row[0]: row[1] for g in table.groups if g.title == "cispo" for row in g.rows}
+    values = success(built.run, "sokoban", "cispo", 8, 0.5)
+    low, high = (f"{100 * f(values):.1f}" for f in (min, max))
+    assert cispo["8"] == f"{100 * sum(values) / 2:.1f}\u00a0% · {low}–{high}"
+
+
+class Collector(HTMLParser):
+    """Start tags with their attributes."""
+
+    def __init__(self):
+        super().__init__()
+        self.tags = []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+
+@pytest.fixture(scope="module")
+def tags(page):
+    collector = Collector()
+    collector.feed(page)
+    return collector.tags
+
+
+def test_figures_have_text_alternatives_and_captions(tags, report):
+    panels = sum(len(f.panels) for s in report.sections for f in s.figures) + len(report.overview.panels)
+    named = [a for t, a in tags if t == "svg" and a.get("role") == "img"]
+    decorative = [a for t, a in tags if t == "svg" and a.get("aria-hidden") == "true"]
+    assert len(named) == panels
+    assert len(named) + len(decorative) == sum(t == "svg" for t, _ in tags)
+    assert all(len(a["aria-label"]) > 80 for a in named)
+    assert not [t for t, _ in tags if t == "img"]
+    figures = sum(t == "figure" for t, _ in tags)
+    assert (
+        figures == sum(t == "figcaption" for t, _ in tags) == 1 + sum(len(s.figures) for s in report.sections)
+    )
+
+
+def test_tables_have_captions_and_scopes(tags):
+    assert sum(t == "table" for t, _ in tags) == sum(t == "caption" for t, _ in tags) > 10
+    assert all(a.get("scope") in ("col", "row", "rowgroup") for t, a in tags if t == "th")
+
+
+def test_the_page_is_self_contained_and_its_ids_are_unique(tags, page, built):
+    ids = [a["id"] for _, a in tags if "id" in a]
+    assert len(ids) == len(set(ids))
+    used = re.findall(r'(?:href|xlink:href)="#([^"]+)"|url\(#([^)]+)\)', page)
+    assert {a or b for a, b in used} <= set(ids)
+    links = [a[k] for _, a in tags for k in ("src", "href", "xlink:href") if k in a]
+    assert all(link.startswith("#") or link == "data:," for link in links)
+    assert ("html", {"lang": "en"}) in tags
+    assert built.html.stat().st_size < 5_000_000
+
+
+def test_the_pdf_says_the_same(pdf_text, report):
+    for text in (
+        report.title,
+        "One-minute summary",
+        "cispo fell after its peak",
+        "What was run, and how to run it again",
+        "RuntimeError: the loss is not finite",
+        "Who carries the KL: eight groups of sequences",
+    ):
+        assert text in pdf_text
+    final = row_of(report.summary, "Sokoban", "cispo")["Final"].splitlines()
+    assert all(part in pdf_text for part in final)
+
+
+def test_the_pdf_embeds_its_fonts_and_alternatives(built):
+    reader = PdfReader(built.pdf)
+    fonts = {
+        str(font.get_object()["/BaseFont"])
+        for page in reader.pages
+        for font in page["/Resources"]["/Font"].get_object().values()
+    }
+    assert {name.split("+")[1].split("-")[0] for name in fonts} <= {
+        "DejaVuSans",
+        "DejaVuSansMono",
+        "LibertinusSerif",
+    }
+    assert reader.trailer["/Root"]["/MarkInfo"]["/Marked"]
+
+
+def test_same_run_same_bytes(built, tmp_path):
+    html, pdf = build_report(built.run, tmp_path)
+    assert html.read_bytes() == built.html.read_bytes()
+    assert pdf.read_bytes() == built.pdf.read_bytes()
+
+
+def test_hostile_names_are_text_not_markup(tmp_path):
+    run = tmp_path / "runs" / "x"
+    write_cell(
+        run, "sokoban", '<b>"&', 0, Size(steps=2, groups=1, turns=1, tokens=4, eval_episodes=4, eval_every=1)
+    )
+    write_json(run / "manifest.json", {"command": "arena run --name '<script>#panic()</script>'"})
+    html, pdf = build_report(run, tmp_path / "out")
+    page = html.read_text()
+    assert "<script>" not in page
+    assert "<b>" not in page
+    assert (
+        "<script>#panic()</script>"
+        in PdfReader(pdf).pages[0].extract_text() + PdfReader(pdf).pages[1].extract_text()
+    )
+
+
+def test_a_run_with_nothing_recorded_yet_is_reported_as_such(tmp_path):
+    entry = {"env": "sokoban", "algo": "grpo", "seed": 0, "state": "pending", "error": None}
+    write_json(tmp_path / "r" / "manifest.json", {"cells": [entry]})
+    html, _ = build_report(tmp_path / "r", tmp_path / "out")
+    assert "No cell has an evaluation yet." in html.read_text()
+
+
+def test_a_run_without_token_records_has_the_other_figures(tmp_path):
+    cell = write_cell(
+        tmp_path / "r", "sokoban", "grpo", 0, Size(steps=2, groups=1, turns=1, tokens=4, eval_every=1)
+    )
+    for file in (cell / "tokens").iterdir():
+        file.unlink()
+    (section,) = compose_report(read_run(tmp_path / "r")).sections
+    assert [f.id for f in section.figures] == [
+        f"sokoban-{name}" for name in ("success", "movement", "sampling", "out-of-band", "clipped")
+    ]
+
+
+def test_an_empty_run_is_refused_and_leaves_nothing(tmp_path):
+    write_json(tmp_path / "r" / "manifest.json", {})
+    with pytest.raises(UsageError, match="has no cells to report"):
+        build_report(tmp_path / "r", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_methods_keep_their_style_in_every_report():
+    assert method_style("grpo").colour == "#0072B2"
+    assert method_style("gspo+gigpo:omega=0.5") == method_style("gspo+gigpo:omega=0.5")
+    known = [method_style(n) for n in ("grpo", "sampo", "actfocus", "cispo", "gspo")]
+    assert len({s.colour for s in known}) == len({s.marker for s in known}) == 5
+    assert method_style("grpo+seqmask") not in known
+    assert method_order(["zz", "cispo", "grpo", "aa", "grpo"]) == ["grpo", "cispo", "aa", "zz"]
+
+
+def test_every_group_has_its_own_colour():
+    assert tuple(GROUP_COLOURS) == GROUPS
+    assert len(set(GROUP_COLOURS.values())) == len(GROUPS)
