@@ -13,6 +13,7 @@ push/move variants).
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -21,6 +22,9 @@ from arena.envs.base import TextEnv
 from arena.seeding import EVAL_SEED_START
 
 WALL, FLOOR, TARGET, BOX, PLAYER, BOX_ON_TARGET, PLAYER_ON_TARGET = "#_OXP√S"
+#: Stands left and right of every row of the compact observation: a tiny model finds the cell above or below by
+#: a fixed distance, and does not take the end of one row for a neighbour of the start of the next.
+SIDE = "|"
 ACTIONS = ("up", "down", "left", "right")
 _WORDS = (
     *("player", "box", "target", "gap", "far", "near", "beyond"),
@@ -176,7 +180,7 @@ class Sokoban(TextEnv):
     name: ClassVar[str] = "sokoban"
     summary: ClassVar[str] = "Push boxes onto targets in a small room; one wrong push can make it unsolvable."
     vocabulary: ClassVar[tuple[str, ...]] = (
-        *(name, WALL, FLOOR, TARGET, BOX, PLAYER, BOX_ON_TARGET, PLAYER_ON_TARGET),
+        *(name, SIDE, WALL, FLOOR, TARGET, BOX, PLAYER, BOX_ON_TARGET, PLAYER_ON_TARGET),
         *(*_WORDS, *"0123456789", *ACTIONS),
     )
     #: Of the default options: 15 turns for nothing; solved in the fewest moves, 3.
@@ -326,7 +330,10 @@ class Sokoban(TextEnv):
         if self.observation_style == "full":
             return room.text(self._boxes, self._player)
         cells = room.symbols(self._boxes, self._player)
-        return " ".join([cells[c] for c in room.interior])
+        inside = [cells[c] for c in room.interior]
+        side = self.size - 2
+        rows = [" ".join(inside[i : i + side]) for i in range(0, side * side, side)]
+        return f"{SIDE} {f' {SIDE} '.join(rows)} {SIDE}"
 
     def _info(self, admissible: bool) -> dict[str, Any]:
         return {
@@ -389,7 +396,7 @@ def random_room(rng: np.random.Generator, size: int, boxes: int, shortest: int, 
     )
 
 
-def _carve(draw: Any, size: int) -> frozenset[int]:
+def _carve(draw: Callable[[], float], size: int) -> frozenset[int]:
     """Floor cells of a room: gym-sokoban's random walk (`room_topology_generation`)."""
     directions = ((1, 0), (0, 1), (-1, 0), (0, -1))
     last = size - 2
