@@ -1,0 +1,44 @@
+# `make demo` and `make test` do everything on a fresh machine: environment, install, run.
+PYTHON ?= python3
+VENV ?= .venv
+# Installed first, so that no dependency resolves torch by itself. On Linux PyPI's wheel is a CUDA build of
+# several GB; for the CPU build pass TORCH="torch --index-url https://download.pytorch.org/whl/cpu".
+TORCH ?= torch==2.13.0
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml
+
+.PHONY: demo test lint report clean
+
+demo: $(VENV)/.installed
+	$(BIN)/arena run --algos grpo,sampo,actfocus --envs all --tier cpu --name demo
+	$(BIN)/arena report demo
+
+test: $(VENV)/.tested lint
+	scripts/chromium.sh
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.tested
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/ty check
+
+# The example report in reports/, from the records of `make demo`.
+report: demo
+	$(BIN)/arena report demo --out reports/demo
+
+$(VENV)/.torch:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet $(TORCH)
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.torch $(SOURCES)
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.tested: $(VENV)/.torch $(SOURCES)
+	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) build dist
