@@ -135,8 +135,10 @@ def _launch(plan: Plan, others: tuple[Path, ...], fresh: bool, workers: int | No
 
 
 def _show_results(plan: Plan, outcome: Outcome) -> None:
-    print(f"Success on held-out tasks, start -> end; run {plan.run}\n")
-    show(result_rows(plan))
+    rows = result_rows(plan)
+    if rows:
+        print(f"Success on held-out tasks, start -> end; run {plan.run}\n")
+        show(rows)
     if outcome.failures:
         print("\nFailed:")
         for label, reason in outcome.failures.items():

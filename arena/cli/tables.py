@@ -11,7 +11,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+#: What a cell without a value holds.
+NOTHING = "-"
+
 _GAP = 2
+#: Columns that the last one of a table needs before it is wrapped.
+_LAST = 30
 
 
 def show(rows: Sequence[Mapping[str, str]], as_json: bool = False) -> None:
@@ -22,7 +27,7 @@ def show(rows: Sequence[Mapping[str, str]], as_json: bool = False) -> None:
         print("nothing to show")
     elif not sys.stdout.isatty():
         _plain(rows)
-    elif sum(_widths(rows).values()) + _GAP * len(rows[0]) <= Console().width:
+    elif _fits(rows, Console().width):
         _table(rows)
     else:
         _blocks(rows)
@@ -30,6 +35,12 @@ def show(rows: Sequence[Mapping[str, str]], as_json: bool = False) -> None:
 
 def _widths(rows: Sequence[Mapping[str, str]]) -> dict[str, int]:
     return {key: max(len(key), *(len(row[key]) for row in rows)) for key in rows[0]}
+
+
+def _fits(rows: Sequence[Mapping[str, str]], width: int) -> bool:
+    """Whether all columns but the last fit unbroken, and leave the last enough to wrap in."""
+    *others, last = _widths(rows).values()
+    return sum(others) + _GAP * len(others) + min(last, _LAST) <= width
 
 
 def _plain(rows: Sequence[Mapping[str, str]]) -> None:
@@ -40,8 +51,10 @@ def _plain(rows: Sequence[Mapping[str, str]]) -> None:
 
 def _table(rows: Sequence[Mapping[str, str]]) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, _GAP - 1, 0, 0))
-    for key in rows[0]:
+    *others, last = rows[0]
+    for key in others:
         table.add_column(key, no_wrap=True)
+    table.add_column(last, overflow="fold")
     for row in rows:
         table.add_row(*(Text(row[key]) for key in rows[0]))
     Console().print(table)
@@ -55,6 +68,6 @@ def _blocks(rows: Sequence[Mapping[str, str]]) -> None:
     table.add_column(overflow="fold")
     for row in rows:
         table.add_row(Text(row[title], style="bold"))
-        for key in others:
+        for key in (k for k in others if row[k] != NOTHING):
             table.add_row(Text(f"  {key}", style="dim"), Text(row[key]))
     Console().print(table)

@@ -12,15 +12,17 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
-from arena.launch.folder import read_recipe, status_of
-from arena.launch.jobs import Job
+from arena.launch.folder import read_recipe, steps_done
+from arena.launch.jobs import Job, place
 from arena.recipe import Recipe
 
-# Seconds per token, one thread of a laptop-class core, default cpu tier model.
-_ROLLOUT = 2.5e-5
-_SCORING = 1.0e-5
+# Seconds per token (prompt and response) of one thread of a server core, model of the cpu tier. Measured: the
+# phases in steps.parquet of runs of that tier.
+_ROLLOUT = 3.6e-5
+_SCORING = 1.7e-5
 _UPDATE = 2.5e-5
 #: Size of that model in weights outside the embedding; half of a token's cost does not depend on size.
 _REFERENCE_WEIGHTS = 82_000
@@ -30,16 +32,16 @@ _SECONDS_FIXED = 2.0
 _EXPERT_EPISODE = 2e-3
 
 # What an episode looks like where nothing is measured.
-_TURNS_SHARE = 0.4
-_PROMPT_TOKENS = 30
-_RESPONSE_TOKENS = 24
+_TURNS_SHARE = 0.6
+_PROMPT_TOKENS = 20
+_RESPONSE_TOKENS = 32
 
-# Bytes in compressed records, and in checkpoints.
-_TOKEN_ROW = 30
+# Bytes in compressed records, measured in the same runs.
+_TOKEN_ROW = 27
 _TURN_ROW = 60
 _STEP_ROW = 400
 _STEP_FILES = 30_000
-#: A checkpoint holds weights and two moments; a start or a finished cell holds weights beside it.
+#: The weights of the cell's model, and in its checkpoint the weights and two moments, 4 bytes each.
 _CHECKPOINT_BYTES_PER_WEIGHT = 16
 
 #: More earlier cells than this say nothing new.
@@ -66,24 +68,21 @@ class Correction:
     @property
     def source(self) -> str:
         """For people: what the estimate rests on."""
-        return f"{self.cells} earlier cell{'s' * (self.cells > 1)}" if self.cells else "built-in constants"
+        return "earlier cells" if self.cells else "built-in constants"
 
 
 def of(job: Job) -> Estimate:
     """The estimate of a whole job, corrected by what the runs folder has measured."""
     seconds, size = (_start if job.kind == "start" else _cell)(job.recipe)
-    measured = correction(job.run.parent, job.recipe.tier, job.env)
+    measured = correction(job.run.parent, job.recipe.tier, job.env, job.algorithm)
     return Estimate(seconds * measured.seconds, size * measured.bytes, measured.source)
 
 
 def tasks(jobs: Sequence[Job]) -> list[Task]:
     """The jobs with the seconds that they still need: what they have done already is left out."""
-    return [Task(job.directory, of(job).seconds * _share_left(job), job.needs) for job in jobs]
-
-
-def _share_left(job: Job) -> float:
-    status = status_of(job)
-    return 1 - status.step / status.steps if status and status.hash == job.hash and status.steps else 1.0
+    return [
+        Task(job.directory, of(job).seconds * (1 - steps_done(job) / job.steps), job.needs) for job in jobs
+    ]
 
 
 def _cell(recipe: Recipe) -> tuple[float, float]:
@@ -146,24 +145,27 @@ def _size(recipe: Recipe) -> float:
 
 
 @lru_cache
-def correction(runs: Path, tier: str, env: str) -> Correction:
-    """What earlier cells of this tier and environment say about the model, those of the newest runs first."""
-    ratios = []
-    for cell in _earlier_cells(runs, env):
-        ratio = _ratios(cell, tier)
-        ratios += [ratio] if ratio else []
-        if len(ratios) == _HISTORY_CELLS:
-            break
+def correction(runs: Path, tier: str, env: str, algorithm: str) -> Correction:
+    """What earlier cells of this tier and environment say about the model, those of the newest runs first.
+
+    Cells of the same algorithm, if there are any; else those of all algorithms.
+    """
+    found = list(islice(_measured_cells(runs, tier, env), _HISTORY_CELLS))
+    ratios = [ratio for name, ratio in found if name == algorithm] or [ratio for _, ratio in found]
     if not ratios:
         return Correction()
     seconds, sizes = zip(*ratios, strict=True)
     return Correction(sum(seconds) / len(ratios), sum(sizes) / len(ratios), len(ratios))
 
 
-def _earlier_cells(runs: Path, env: str) -> Iterator[Path]:
+def _measured_cells(runs: Path, tier: str, env: str) -> Iterator[tuple[str, tuple[float, float]]]:
+    """(algorithm, ratios) of the cells that say something, newest runs first."""
     manifests = sorted(runs.glob("*/manifest.json"), key=lambda p: p.stat().st_mtime, reverse=True)
     for manifest in manifests:
-        yield from sorted(manifest.parent.glob(f"cells/{env.replace('/', '_')}/*/seed-*"))
+        for cell in sorted((manifest.parent / place(env, "x", 0)).parents[1].glob("*/seed-*")):
+            ratios = _ratios(cell, tier)
+            if ratios:
+                yield read_recipe(cell)["algorithm"], ratios
 
 
 def _ratios(cell: Path, tier: str) -> tuple[float, float] | None:

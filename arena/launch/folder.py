@@ -100,6 +100,12 @@ def is_done(job: Job) -> bool:
     return status is not None and status.state == "done" and status.hash == job.hash
 
 
+def steps_done(job: Job) -> int:
+    """Steps that a launch of this job need not do again; a start is made in one go."""
+    status = status_of(job) if job.kind == "cell" else None
+    return status.step if status and status.hash == job.hash else 0
+
+
 def check_same_recipe(job: Job) -> None:
     """Raise UsageError, naming the fields, if the job's folder was made by another recipe."""
     status = status_of(job)

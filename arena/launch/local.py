@@ -234,7 +234,7 @@ class _Launch:
         except OSError as error:
             return self._fail(job, reason_of(error))
         self._mark(job, "running")
-        self.display.started(job)
+        self.display.started(job, folder.steps_done(job))
         try:
             worker.give(job)
         except OSError:  # it died while it was idle

@@ -33,8 +33,8 @@ def _dry_row(job: Job, runs: bool, reuse: Sequence[Path], fresh: bool) -> Row:
 
 
 def _what_runs(job: Job, fresh: bool) -> str:
-    status = None if fresh or job.kind == "start" else folder.status_of(job)
-    return f"resume after {status.step}" if status and status.step else "run"
+    step = 0 if fresh else folder.steps_done(job)
+    return f"resume after {step}" if step else "run"
 
 
 def _why_not(job: Job, reuse: Sequence[Path], fresh: bool) -> str:
@@ -67,8 +67,13 @@ def size_text(size: float) -> str:
 
 
 def result_rows(plan: Plan) -> list[Row]:
-    """One row per algorithm, one column per environment: success at start and end, mean over seeds."""
+    """One row per algorithm, one column per environment: success at start and end, mean over finished seeds.
+
+    No rows if no cell is finished.
+    """
     means = _success(plan)
+    if not means:
+        return []
     algorithms = dict.fromkeys(cell.algorithm for cell in plan.cells)
     envs = dict.fromkeys(cell.env for cell in plan.cells)
     return [

@@ -35,7 +35,7 @@ class Display(Protocol):
     """What the launcher tells the display."""
 
     def open(self) -> None: ...
-    def started(self, job: Job) -> None: ...
+    def started(self, job: Job, step: int) -> None: ...
     def progress(self, job: Job, news: Progress) -> None: ...
     def ended(self, job: Job, state: JobState, error: str | None) -> None: ...
     def tick(self) -> None: ...
@@ -58,9 +58,10 @@ class _Running:
 
     job: Job
     begun: float
+    step: int
+    steps: int
     first: tuple[float, int] | None = None
     last: tuple[float, int] | None = None
-    steps: int = 0
     success: float | None = None
 
 
@@ -83,17 +84,18 @@ class Clock:
             False: [],
         }  # of starts, of cells: real over estimated
 
-    def start(self, job: Job) -> None:
-        """A worker took the job."""
+    def start(self, job: Job, step: int = 0) -> None:
+        """A worker took the job, of which `step` steps are done."""
         self.waiting.pop(job.directory, None)
-        self.running[job.directory] = _Running(job, time.monotonic(), steps=job.steps)
+        self.running[job.directory] = _Running(job, time.monotonic(), step, job.steps)
 
     def progress(self, job: Job, news: Progress) -> _Running:
         """The job reported."""
         state = self.running[job.directory]
         state.last = (time.monotonic(), news.step)
         state.first = state.first or state.last
-        state.steps, state.success = news.steps, news.success if news.success is not None else state.success
+        state.step, state.steps = news.step, news.steps
+        state.success = state.success if news.success is None else news.success
         return state
 
     def end(self, job: Job, state: JobState) -> _Running | None:
@@ -146,10 +148,10 @@ class PlainDisplay:
     def open(self) -> None:
         """Nothing to prepare."""
 
-    def started(self, job: Job) -> None:
+    def started(self, job: Job, step: int) -> None:
         """One line."""
-        self.clock.start(job)
-        self._line(f"{job.label}  started")
+        self.clock.start(job, step)
+        self._line(f"{job.label}  {f'resumed after step {step}' if step else 'started'}")
 
     def progress(self, job: Job, news: Progress) -> None:
         """One line about every tenth of the steps."""
@@ -192,9 +194,9 @@ class LiveDisplay:
         """Begin drawing."""
         self._live.start()
 
-    def started(self, job: Job) -> None:
+    def started(self, job: Job, step: int) -> None:
         """Its bar appears."""
-        self.clock.start(job)
+        self.clock.start(job, step)
         self._draw()
 
     def progress(self, job: Job, news: Progress) -> None:
@@ -239,11 +241,10 @@ class LiveDisplay:
         return Group(grid, Text(_overall_text(self.clock), style="dim"))
 
     def _row(self, running: _Running) -> tuple[Text | ProgressBar, ...]:
-        step = running.last[1] if running.last else 0
         return (
             Text(_fit(running.job.label, _LABEL)),
-            ProgressBar(total=max(1, running.steps), completed=step, width=_BAR),
-            Text(f"{step}/{running.steps}"),
+            ProgressBar(total=max(1, running.steps), completed=running.step, width=_BAR),
+            Text(f"{running.step}/{running.steps}"),
             Text("" if running.success is None else f"{running.success:.2f}", style="cyan"),
             Text(clock_text(self.clock.left(running)), style="dim"),
         )

@@ -66,14 +66,15 @@ def test_lists(arena, what, names):
 @pytest.mark.parametrize(
     ("width", "shown"),
     [
-        (60, ["name  summary", "a     words words words", "b     -"]),
-        (20, ["a", "  summary  words", "           words", "           words", "b", "  summary  -"]),
+        (60, ["name  summary", "a     words words words words words words", "b     -"]),
+        (40, ["name  summary", "a     words words words words words", "      words words", "b     -"]),
+        (34, ["a", "  summary  words words words words", "           words words", "b"]),
     ],
 )
 def test_a_terminal_gets_a_table_or_blocks_where_it_is_too_narrow(monkeypatch, capsys, width, shown):
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    tables.show([{"name": "a", "summary": "words words words"}, {"name": "b", "summary": "-"}])
+    tables.show([{"name": "a", "summary": "words " * 5 + "words"}, {"name": "b", "summary": "-"}])
     plain = re.sub(r"\x1b\[\d*m", "", capsys.readouterr().out)
     lines = [line.rstrip() for line in plain.splitlines()]
     assert [line for line in lines if line.strip(" ─")] == shown

@@ -72,7 +72,7 @@ def test_earlier_cells_of_tier_and_environment_correct_the_estimate(tmp_path):
     measured = estimate.of(job)
     assert measured.seconds == pytest.approx(3 * modelled.seconds)
     assert measured.bytes == pytest.approx(size)
-    assert measured.source == "1 earlier cell"
+    assert measured.source == "earlier cells"
     twice = estimate.of(cell(tmp_path / "runs", steps=20))
     assert twice.seconds == pytest.approx(3 * estimate.of(cell(tmp_path / "empty", steps=20)).seconds)
     other = Job("cell", resolve("cpu", "sokoban", "grpo", 0), job.run)

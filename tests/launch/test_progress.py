@@ -57,7 +57,7 @@ def test_plain_lines_are_few_and_say_what_happened(now):
     stream = io.StringIO()
     display = PlainDisplay(stream, Clock([], 1))
     job = cell()
-    display.started(job)
+    display.started(job, 0)
     for step in range(1, 41):
         now[0] += 1
         display.progress(job, Progress(step, 40, step / 100))
@@ -77,7 +77,7 @@ def test_live_display_fits_eighty_columns(now):
     display = LiveDisplay(console, Clock([Task(j.directory, 10.0, j.needs) for j in jobs], 2))
     display.open()
     for job in jobs:
-        display.started(job)
+        display.started(job, 0)
         display.progress(job, Progress(1, 40, 0.25))
         now[0] += 10
         display.progress(job, Progress(2, 40, 0.25))

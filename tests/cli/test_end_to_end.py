@@ -1,0 +1,46 @@
+"""A person's first quarter of an hour in seconds: run, resume, report, with real training of a very small recipe."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from arena.cli import run as run_command
+from arena.launch.local import Setup
+
+TINY = [
+    "run", "--algos", "grpo,sampo", "--envs", "frozen_lake", "--steps", "2", "--workers", "1", "--name", "tiny",
+    "--set", "bc.steps=2", "--set", "bc.episodes=30", "--set", "bc.batch_size=8", "--set", "env.max_turns=6",
+    "--set", "rollout.groups=2", "--set", "rollout.group_size=2", "--set", "eval.episodes=4",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_run_again_and_report(arena, runs: Path, monkeypatch):
+    monkeypatch.setattr(run_command, "Setup", Setup)  # real jobs
+    result = arena(*TINY)
+
+    assert result.code == 0, result.err
+    assert "grpo       0.00 -> 0.00" in result.out
+    manifest = json.loads((runs / "tiny" / "manifest.json").read_text())
+    assert {row["state"] for row in manifest["starts"] + manifest["cells"]} == {"done"}
+    cell = runs / "tiny" / "cells" / "frozen_lake" / "sampo" / "seed-0"
+    assert {p.name for p in cell.iterdir()} >= {
+        "recipe.json",
+        "status.json",
+        "steps.parquet",
+        "evals.parquet",
+        "checkpoint",
+    }
+
+    written = (cell / "steps.parquet").stat().st_mtime_ns
+    again = arena(*TINY)
+    assert again.code == 0
+    assert again.err == ""
+    assert again.out == result.out
+    assert (cell / "steps.parquet").stat().st_mtime_ns == written
+
+    report = arena("report")
+    assert report.code == 0, report.err
+    assert [Path(line).name for line in report.out.splitlines()] == ["report.html", "report.pdf"]
+    assert all(Path(line).stat().st_size > 1000 for line in report.out.splitlines())
