@@ -25,6 +25,8 @@ from arena.seeding import EVAL_SEED_START, stream_seed
 ENVS = ("frozen_lake", "sokoban")
 ALGOS = ("grpo", "sampo", "cispo")
 COLLAPSING = ("sokoban", "cispo")
+#: Bounds of the ratio; GRPO's where a method is not named. CISPO's remove no gradient.
+CLIPS = {"sampo": (0.997, 1.004), "cispo": (0.0, 1.2)}
 MINIBATCHES = 4
 GROUP_SIZE = 4
 MANIFEST = {
@@ -150,6 +152,7 @@ def _tokens(rng: np.random.Generator, env: str, algo: str, step: int, size: Size
     log_ratio = rng.normal(-spread / 4 if collapsed else 0.0, spread, size=episode.size)
     log_ratio = np.where(minibatch == 0, 0.0, log_ratio)
     ratio = np.exp(log_ratio)
+    low, high = CLIPS.get(algo, (0.8, 1.2))
     think = position < size.tokens // 2
     entropy = rng.gamma(2.0, np.where(think, 0.25, 0.12) * (1 - 0.4 * step / size.steps))
     old = -rng.exponential(0.6, size=episode.size)
@@ -172,9 +175,9 @@ def _tokens(rng: np.random.Generator, env: str, algo: str, step: int, size: Size
             "logprob": logprob,
             "ref_logprob": logprob - rng.normal(0, np.sqrt(kl_ref)),
             "log_ratio": log_ratio,
-            "ratio_applied": ratio.clip(0.8, 1.2),
-            "clipped_low": (advantage < 0) & (ratio < 0.8) & (algo != "cispo"),
-            "clipped_high": (advantage > 0) & (ratio > 1.2),
+            "ratio_applied": ratio.clip(low, high),
+            "clipped_low": (advantage < 0) & (ratio < low) & (algo != "cispo"),
+            "clipped_high": (advantage > 0) & (ratio > high) & (algo != "cispo"),
             "masked": False,
             "advantage": advantage,
             "advantage_sign": np.sign(advantage).astype(int),

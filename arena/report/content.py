@@ -88,7 +88,7 @@ def _env_data(
         groups=groups[groups.env == env] if len(groups) else groups,
         temperature=float(temperatures.iloc[0]) if len(temperatures) else 1.0,
         best_start=float(starts.mean()) if len(starts) else None,
-        seeds=rows.seed.nunique(),
+        seeds=tuple(rows.groupby("algo").seed.nunique()),
     )
 
 

@@ -20,8 +20,9 @@ Form = Callable[[float], str]
 class EnvData:
     """Everything recorded in one environment. Frames have env, algo and seed columns.
 
-    `methods` is in report order. `temperature` is the recipe's evaluation temperature; `best_start` the mean
-    over seeds of the start's success at its best temperature, as a share.
+    `methods` is in report order, and `seeds` says how many seeds each has. `temperature` is the recipe's
+    evaluation temperature; `best_start` the mean over seeds of the start's success at its best temperature,
+    as a share.
     """
 
     env: str
@@ -32,7 +33,7 @@ class EnvData:
     groups: pd.DataFrame
     temperature: float
     best_start: float | None
-    seeds: int
+    seeds: tuple[int, ...]
 
     @property
     def title(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from arena.analysis.statistics import curve_over_seeds
+from arena.analysis.statistics import MIN_SEEDS_FOR_INTERVAL, curve_over_seeds
 from arena.analysis.success import success_by_eval, with_tokens
 from arena.report.document import Figure, LegendItem, Panel
 from arena.report.env_data import (
@@ -23,7 +23,7 @@ from arena.report.env_data import (
 from arena.report.panels import Journey, Limits, Scale, journey_panel, line_panel, line_swatch
 from arena.report.style import INK, MethodStyle, method_order
 from arena.report.token_figures import clipped_figure, groups_figure, out_of_band_figure, ratio_figure
-from arena.report.wording import env_title, number, percent, seeds_phrase, temperature
+from arena.report.wording import env_title, number, percent, seeds_range, temperature
 
 _START_LINE = "the start at its best temperature"
 
@@ -96,9 +96,11 @@ def success_figure(data: EnvData) -> Figure:
     legend = method_legend(data.methods)
     if data.best_start is not None:
         legend += (LegendItem(line_swatch(MethodStyle(INK, ":", "None"), width=1.2), _START_LINE),)
+    few = min(data.seeds) < MIN_SEEDS_FOR_INTERVAL
+    interval = "" if few else "; the table adds Student's 95 % interval of the mean"
     caption = (
         "Share of held-out episodes solved; the tasks are the same at every evaluation. Line: mean over "
-        f"seeds. Band: smallest to largest seed ({seeds_phrase(data.seeds)}). Step 0 is the "
+        f"seeds. Band: smallest to largest of {seeds_range(data.seeds)}{interval}. Step 0 is the "
         "behaviour-cloned start that all methods of a seed share. A method that only sharpens its start "
         "stays below the dotted line."
     )

@@ -10,7 +10,16 @@ from arena.analysis.statistics import MIN_SEEDS_FOR_INTERVAL
 from arena.records.reader import Run
 from arena.report.document import Finding
 from arena.report.style import method_order
-from arena.report.wording import DASH, env_title, listing, percent, points, state_words, temperature
+from arena.report.wording import (
+    DASH,
+    env_title,
+    listing,
+    percent,
+    points,
+    seeds_range,
+    state_words,
+    temperature,
+)
 
 
 def finding(env: str, rows: pd.DataFrame) -> Finding:
@@ -19,10 +28,15 @@ def finding(env: str, rows: pd.DataFrame) -> Finding:
     if known.empty:
         return Finding(env_title(env), ("No cell has an evaluation yet.",))
     by_method = {m: known[known.algo == m] for m in method_order(list(known.algo))}
-    sentences = [*_best(by_method), *_beyond_start(by_method), *_falls(by_method)]
+    sentences = [*_unmatched(by_method), *_best(by_method), *_beyond_start(by_method), *_falls(by_method)]
     if (rows.state != "done").any():
         sentences.insert(0, "Not all cells are finished: what follows compares them as far as they went.")
     return Finding(env_title(env), tuple(sentences))
+
+
+def _unmatched(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:
+    if len({frozenset(r.seed) for r in rows.values()}) > 1:
+        yield "The methods do not cover the same seeds, so their means are not matched."
 
 
 def _best(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:
@@ -80,7 +94,7 @@ def caveats(run: Run, summary: pd.DataFrame, evals: pd.DataFrame) -> tuple[str, 
     seeds = summary.groupby(["env", "algo"]).seed.nunique()
     if len(seeds) and seeds.min() < MIN_SEEDS_FOR_INTERVAL:
         notes.append(
-            f"{seeds.min()} {'seed' if seeds.min() == 1 else 'seeds'} per method: differences between "
+            f"{seeds_range(seeds)} per method: differences between "
             f"methods are descriptive. No interval is given below {MIN_SEEDS_FOR_INTERVAL} seeds; ranges "
             "are smallest to largest seed."
         )

@@ -5,6 +5,7 @@ Each takes numbers and returns an SVG; words are left to `figures`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from arena.report.style import (
     INK,
@@ -148,7 +149,7 @@ def journey_panel(journeys: Sequence[Journey], scale: Scale) -> str:
     """
     height = 0.62 + 0.46 * len(journeys)
     with drawing_style():
-        canvas, axes = new_canvas(PANEL_WIDTH * 1.2, height)
+        canvas, axes = new_canvas(PANEL_WIDTH, height)
         if scale.reference is not None:
             axes.axvline(scale.reference, color=INK, linewidth=1.0, linestyle=(0, (1, 2)))
         for place, way in enumerate(journeys):
@@ -203,13 +204,9 @@ def _finish(axes: Axes, scale: Scale) -> None:
     axes.set_xlabel(scale.x_label, labelpad=2)
     if scale.log:
         axes.set_yscale("log")
-        wide = scale.y[1] / scale.y[0] >= 10
-        axes.yaxis.set_major_locator(
-            LogLocator(numticks=6) if wide else LogLocator(subs=(0.8, 1.0, 2.0, 5.0))
-        )
+        axes.yaxis.set_major_locator(FixedLocator(log_ticks(*scale.y)))
         axes.yaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        if not wide or scale.y[0] >= 1e-3:
+        if scale.y[0] >= 1e-3:
             axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
     else:
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=_TICKS))
@@ -218,6 +215,16 @@ def _finish(axes: Axes, scale: Scale) -> None:
     axes.set(xlim=scale.x, ylim=scale.y)
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=_TICKS))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: short_number(x)))
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Round numbers in [low, high], at most seven: the finer, the narrower the range."""
+    decades = math.log10(high / low)
+    leading = (1, 1.2, 1.5, 2, 3, 5, 8) if decades < 1 else (1, 2, 5) if decades < 2.5 else (1,)
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [lead * 10.0**exponent for exponent in exponents for lead in leading]
+    inside = [tick for tick in ticks if low <= tick <= high]
+    return inside[:: max(1, -(-len(inside) // 7))]
 
 
 def short_number(value: float) -> str:

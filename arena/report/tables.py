@@ -31,7 +31,7 @@ def summary_table(summary: pd.DataFrame) -> Table:
         "Method",
         "Seeds finished",
         "Start",
-        "Start, best T",
+        f"Start, best{NBSP}T",
         "Peak",
         "Final",
         "Peak to final, points",
@@ -51,10 +51,10 @@ def summary_table(summary: pd.DataFrame) -> Table:
         )
         groups.append(RowGroup(title, tuple(_summary_row(m, rows[rows.algo == m]) for m in methods)))
     caption = (
-        "Mean over seeds; below it the smallest and largest seed, and Student's 95 % interval of the mean "
-        "where there are at least three seeds. Start, best T: the untrained start at the best of the "
-        "temperatures tried. Peak: the best evaluation, the start included. Tokens: sampled for training. "
-        "Seconds: of one cell, evaluation and records included."
+        "Mean over seeds; below it the smallest and largest seed where they differ, and Student's 95 % "
+        "interval of the mean where there are at least three seeds. Start, best T: the untrained start at "
+        "the best of the temperatures tried. Peak: the best evaluation, the start included. Tokens: "
+        "sampled for training. Seconds: of one cell, evaluation and records included."
     )
     return Table(caption, header, tuple(groups))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from arena.analysis.statistics import Spread
 from arena.records.reader import Cell
@@ -46,11 +46,11 @@ def temperature(value: float) -> str:
 
 
 def with_spread(spread: Spread | None, form: Callable[[float], str]) -> str:
-    """The mean; below it the range over seeds, and the 95 % interval where there is one."""
+    """The mean; below it the range over seeds unless they agree, and the 95 % interval if there is one."""
     if spread is None:
         return MISSING
     lines = [form(spread.mean)]
-    if spread.seeds > 1:
+    if form(spread.low) != form(spread.high):
         lines.append(f"{form(spread.low)}{DASH}{form(spread.high)}".replace(f"{NBSP}%", ""))
     if spread.interval:
         lines.append(f"CI {form(spread.interval[0])} to {form(spread.interval[1])}".replace(f"{NBSP}%", ""))
@@ -63,13 +63,11 @@ def listing(names: Sequence[str]) -> str:
     return f"{', '.join(head)} and {last}" if head else last
 
 
-def seeds_phrase(seeds: int) -> str:
-    """What the spread over seeds can mean with this many."""
-    if seeds == 1:
-        return "one seed, so no spread and no interval"
-    if seeds == 2:
-        return "2 seeds, so the band is their range; no interval is given below three seeds"
-    return f"{seeds} seeds; the band is their range, the table adds Student's 95{NBSP}% interval of the mean"
+def seeds_range(counts: Iterable[int]) -> str:
+    """How many seeds methods have: 1 seed, 2 seeds, or 2 to 3 seeds."""
+    numbers = sorted(set(counts))
+    shown = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
+    return f"{shown} {'seed' if numbers == [1] else 'seeds'}"
 
 
 def state_words(cell: Cell) -> str:
