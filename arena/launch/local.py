@@ -217,15 +217,15 @@ class _Launch:
     def _assign(self) -> None:
         """Give every worker that is free the first job that is ready, starting workers as they are needed."""
         while len(self._busy()) < self.setup.workers:
-            job = next((j for j in self.waiting if self._is_ready(j)), None)
+            job = self._next_ready()
             if job is None:
                 return
             self.waiting.remove(job)
             self._begin(job)
 
-    def _is_ready(self, job: Job) -> bool:
-        unfinished = {w.job.directory for w in self._busy() if w.job} | {j.directory for j in self.waiting}
-        return job.needs not in unfinished
+    def _next_ready(self) -> Job | None:
+        unfinished = {w.at.directory for w in self._busy()} | {j.directory for j in self.waiting}
+        return next((job for job in self.waiting if job.needs not in unfinished), None)
 
     def _begin(self, job: Job) -> None:
         try:
@@ -253,7 +253,7 @@ class _Launch:
         for worker in list(self.workers):
             if worker.connection in ready:
                 self._receive(worker)
-            elif worker.process.poll() is not None:
+            elif worker.process.poll() is not None and not worker.connection.poll():
                 self._bury(worker)
 
     def _receive(self, worker: _Worker) -> None:
@@ -273,7 +273,10 @@ class _Launch:
         elif not folder.is_done(job):
             self._fail(job, "ended without a status.json that says done for this recipe")
         else:
-            folder.write_recipe(job)
+            with suppress(
+                OSError
+            ):  # a start is made in an emptied folder; without the recipe it is no less done
+                folder.write_recipe(job)
             self._mark(job, "done")
             self.display.ended(job, "done", None)
 
@@ -337,7 +340,8 @@ class _Launch:
             return self._mark(job, "done")
         status = read_status(job.directory)
         if status:
-            write_status(job.directory, replace(status, state="pending"))
+            with suppress(OSError):  # "running" resumes as well
+                write_status(job.directory, replace(status, state="pending"))
         self._mark(job, "interrupted")
         return self.display.ended(job, "interrupted", None)
 

@@ -67,7 +67,7 @@ def test_lists(arena, what, names):
     ("width", "shown"),
     [
         (60, ["name  summary", "a     words words words words words words", "b     -"]),
-        (40, ["name  summary", "a     words words words words words", "      words words", "b     -"]),
+        (40, ["name  summary", "a     words words words words words", "      words", "b     -"]),
         (34, ["a", "  summary  words words words words", "           words words", "b"]),
     ],
 )

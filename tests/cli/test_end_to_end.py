@@ -1,4 +1,4 @@
-"""A person's first quarter of an hour in seconds: run, resume, report, with real training of a very small recipe."""
+"""Run, run again, report: the first quarter of an hour of a person, with real but very small training."""
 
 import json
 from pathlib import Path
@@ -9,8 +9,9 @@ from arena.cli import run as run_command
 from arena.launch.local import Setup
 
 TINY = [
-    "run", "--algos", "grpo,sampo", "--envs", "frozen_lake", "--steps", "2", "--workers", "1", "--name", "tiny",
-    "--set", "bc.steps=2", "--set", "bc.episodes=30", "--set", "bc.batch_size=8", "--set", "env.max_turns=6",
+    "run", "--algos", "grpo,sampo", "--envs", "frozen_lake", "--steps", "2", "--workers", "1",
+    "--name", "tiny", "--set", "bc.steps=2", "--set", "bc.episodes=30", "--set", "bc.batch_size=8",
+    "--set", "env.max_turns=6",
     "--set", "rollout.groups=2", "--set", "rollout.group_size=2", "--set", "eval.episodes=4",
 ]  # fmt: skip
 
