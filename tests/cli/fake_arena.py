@@ -1,9 +1,14 @@
 """`python -m tests.cli.fake_arena ARGS` is `arena ARGS` with fake jobs in place of training."""
 
+import sys
 from functools import partial
+from types import SimpleNamespace
 
 from arena.cli import main, run
 
 if __name__ == "__main__":
+    # The real catalog imports torch, which takes seconds; with it these processes would be mostly imports.
+    catalog = SimpleNamespace(CATALOG={}, get_algorithm=lambda spec, parts: None)
+    sys.modules["arena.algorithms.catalog"] = catalog  # ty: ignore[invalid-assignment]
     run.Setup = partial(run.Setup, execute="tests.launch.fake_jobs:run")
     main()
