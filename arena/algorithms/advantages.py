@@ -11,7 +11,7 @@ standard deviation, which has no meaning for groups of equal returns).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -50,6 +50,7 @@ class Advantages:
     format: Float[Tensor, " rows"]
 
 
+@runtime_checkable
 class AdvantageRule(Protocol):
     """A rule from a batch's rewards to advantages."""
 

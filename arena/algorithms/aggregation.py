@@ -7,7 +7,7 @@ own count would make the gradient depend on the split.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -40,6 +40,7 @@ def denominators(
     )
 
 
+@runtime_checkable
 class Aggregation(Protocol):
     """Turns masked token values into a scalar."""
 

@@ -7,7 +7,7 @@ removed the token's gradient, not that the ratio left a range.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -29,6 +29,7 @@ class Surrogate:
     clipped_high: Bool[Tensor, "rows tokens"]
 
 
+@runtime_checkable
 class Clip(Protocol):
     """A rule from log ratios and advantages to the surrogate objective."""
 

@@ -1,0 +1,61 @@
+"""Build, load and save language models as ordinary Hugging Face checkpoints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+from arena.recipe import ModelConfig
+
+#: Longest sequence of the tiny models.
+MAX_POSITIONS = 1024
+
+
+def build_model(config: ModelConfig, tokenizer: PreTrainedTokenizerBase, seed: int) -> Qwen3ForCausalLM:
+    """A randomly initialised Qwen3 model for `tokenizer`; the same weights for the same seed."""
+    qwen = Qwen3Config(
+        vocab_size=len(tokenizer),
+        hidden_size=config.hidden_size,
+        num_hidden_layers=config.num_layers,
+        num_attention_heads=config.num_heads,
+        num_key_value_heads=config.num_kv_heads,
+        head_dim=config.hidden_size // config.num_heads,
+        intermediate_size=config.intermediate_size,
+        max_position_embeddings=MAX_POSITIONS,
+        tie_word_embeddings=True,
+        attention_dropout=0.0,
+        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        bos_token_id=None,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return Qwen3ForCausalLM(qwen)
+
+
+def save_policy(directory: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Write model and tokenizer in the Hugging Face layout."""
+    model.save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+
+
+def load_policy(directory: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Model (fp32, dropout off) and tokenizer of a Hugging Face checkpoint."""
+    model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
+    return model.eval(), AutoTokenizer.from_pretrained(directory)
+
+
+def frozen_copy(model: PreTrainedModel) -> PreTrainedModel:
+    """A copy without gradients: the reference."""
+    copy = type(model)(model.config)
+    copy.load_state_dict(model.state_dict())
+    return copy.eval().requires_grad_(False)

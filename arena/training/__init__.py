@@ -1,0 +1,1 @@
+"""Behaviour cloning, multi-turn rollouts and the update loop."""

@@ -1,0 +1,132 @@
+"""From episodes to the tensors of one update: rows, advantages, old-policy and reference scores, weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from arena.algorithms.advantages import Advantages, TurnRewards
+from arena.algorithms.catalog import Algorithm
+from arena.algorithms.weighting import EnergyStatistics, energy_statistics
+from arena.policy.scoring import Rows, Scores, score
+from arena.recipe import Recipe
+from arena.records.schema import ROLES
+from arena.training.rollout import Episode
+
+ACTION, THINK = ROLES.index("action"), ROLES.index("think")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Episodes of one task, sampled in one round. `filled`: trained on although the filter rejected it."""
+
+    group_id: int
+    generation_batch: int
+    episodes: tuple[Episode, ...]
+    kept: bool
+    filled: bool
+
+    @property
+    def trained(self) -> bool:
+        """Whether the group is in the training batch."""
+        return self.kept or self.filled
+
+    def episode_id(self, index: int) -> int:
+        """The id, within the step, of the group's episode `index`."""
+        return self.group_id * len(self.episodes) + index
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One training batch, one row per turn. Row tensors are [rows], token tensors [rows, tokens]."""
+
+    rows: Rows
+    group: Int[Tensor, " rows"]
+    episode: Int[Tensor, " rows"]
+    turn: Int[Tensor, " rows"]
+    role: Int[Tensor, "rows tokens"]
+    tag: Bool[Tensor, "rows tokens"]
+    sampler_logprob: Float[Tensor, "rows tokens"]
+    advantages: Advantages
+    old: Scores
+    reference: Scores
+    weight: Float[Tensor, "rows tokens"]
+    energy_statistics: EnergyStatistics | None
+
+    @property
+    def advantage(self) -> Float[Tensor, "rows tokens"]:
+        """The turn's advantage at each response token, 0 elsewhere."""
+        return self.advantages.total.float()[:, None] * self.rows.mask
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def turn_rewards(groups: Sequence[Group], penalty: float) -> TurnRewards:
+    """Rewards of every turn of the groups, in row order (group, episode, turn)."""
+    turns = [
+        (group.episode_id(k), group.group_id, t, turn)
+        for group in groups
+        for k, episode in enumerate(group.episodes)
+        for t, turn in enumerate(episode.turns)
+    ]
+    anchors: dict[str, int] = {}
+    return TurnRewards(
+        episode=torch.tensor([e for e, _, _, _ in turns]),
+        group=torch.tensor([g for _, g, _, _ in turns]),
+        turn=torch.tensor([t for _, _, t, _ in turns]),
+        reward=torch.tensor([turn.reward for *_, turn in turns], dtype=torch.float64),
+        penalty=torch.tensor([0.0 if turn.response.parsed.valid else -penalty for *_, turn in turns], dtype=torch.float64),
+        anchor=torch.tensor([anchors.setdefault(turn.anchor, len(anchors)) for *_, turn in turns]),
+    )
+
+
+def build_batch(
+    groups: Sequence[Group],
+    model: PreTrainedModel,
+    reference: PreTrainedModel,
+    algorithm: Algorithm,
+    recipe: Recipe,
+    pad_id: int,
+) -> Batch:
+    """The training batch of `groups`. Batch statistics are taken here, once, over the whole batch."""
+    turns = [turn for group in groups for episode in group.episodes for turn in episode.turns]
+    rewards = turn_rewards(groups, recipe.format.penalty)
+    rows = Rows.of([turn.prompt_ids for turn in turns], [turn.sample.ids for turn in turns], pad_id)
+    temperature, micro_rows = recipe.rollout.temperature, recipe.optim.micro_rows
+    reference_scores = score(reference, rows, temperature, micro_rows)
+    role = _padded([turn.response.roles for turn in turns], rows)
+    weight, statistics = _weights(algorithm, role == ACTION, reference_scores.energy, rows.mask)
+    return Batch(
+        rows=rows,
+        group=rewards.group,
+        episode=rewards.episode,
+        turn=rewards.turn,
+        role=role,
+        tag=_padded([turn.response.tags for turn in turns], rows).bool(),
+        sampler_logprob=_padded([turn.sample.logprobs for turn in turns], rows),
+        advantages=algorithm.advantage(rewards),
+        old=score(model, rows, temperature, micro_rows),
+        reference=reference_scores,
+        weight=weight,
+        energy_statistics=statistics,
+    )
+
+
+def _weights(
+    algorithm: Algorithm, action: Tensor, energy: Tensor, mask: Tensor
+) -> tuple[Float[Tensor, "rows tokens"], EnergyStatistics | None]:
+    if algorithm.weighting is None:
+        return mask.float(), None
+    statistics = energy_statistics(energy, action, mask)
+    return algorithm.weighting(action, energy, statistics) * mask, statistics
+
+
+def _padded(values: Sequence[Sequence[int | float]], rows: Rows) -> Tensor:
+    flat = torch.tensor([value for row in values for value in row])
+    return flat.new_zeros(rows.mask.shape).masked_scatter(rows.mask, flat)

@@ -1,0 +1,185 @@
+"""One cell: an algorithm, an environment and a seed, from the shared start to the last evaluation."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import torch
+
+from arena.algorithms.catalog import Algorithm, get_algorithm
+from arena.policy.model import frozen_copy, load_policy, save_policy
+from arena.policy.tokenizer import TextCodec
+from arena.recipe import Recipe
+from arena.records.files import Status, write_json, write_status
+from arena.records.schema import TABLES
+from arena.records.writer import write_rows
+from arena.seeding import stream_seed, train_task_seed
+from arena.training.batch import Group, build_batch
+from arena.training.checkpoint import Counters, load_checkpoint, save_checkpoint
+from arena.training.evaluation import evaluate, success_rate
+from arena.training.recording import step_metrics, write_step_tables
+from arena.training.rollout import Roller
+from arena.training.update import optimise
+
+#: step, steps, latest success
+Progress = Callable[[int, int, float | None], None]
+
+#: Largest |log ratio| allowed in the first mini-batch of a step (fp32, dropout off): old and new log-probabilities
+#: come from the same weights.
+FIRST_LOG_RATIO_TOLERANCE = 1e-5
+
+
+def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -> None:
+    """Train the cell in `directory` from the BC start in `start`; continues from its last checkpoint.
+
+    Records of a step are written before its checkpoint, and records past the checkpoint are dropped on resume:
+    whenever the process dies, the resumed run ends with the same records and weights.
+    """
+    algorithm = get_algorithm(recipe.algorithm, recipe.parts)
+    model, tokenizer = load_policy(start / "model")
+    reference = frozen_copy(model)
+    codec = TextCodec(tokenizer)
+    roller = Roller(recipe.env, codec, recipe.rollout.max_response_tokens)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=recipe.optim.learning_rate, weight_decay=recipe.optim.weight_decay, fused=True
+    )
+    write_json(directory / "recipe.json", {**recipe.model_dump(mode="json"), "hash": recipe.hash})
+    counters = load_checkpoint(directory, model, optimizer) or Counters(0, 0)
+    steps_rows, eval_rows = _rewind(directory, start, counters.step)
+    success = success_rate(_at_step(eval_rows, eval_rows[-1]["step"]), recipe.eval.temperature)
+    write_status(directory, Status("running", recipe.hash, counters.step, recipe.steps, success))
+
+    checkpoint_seconds = None
+    for step in range(counters.step + 1, recipe.steps + 1):
+        clock = _Clock()
+        groups = generate(step, algorithm, recipe, roller, model)
+        clock.lap("seconds_rollout")
+        trained = [group for group in groups if group.trained]
+        batch = build_batch(trained, model, reference, algorithm, recipe, codec.pad_id)
+        clock.lap("seconds_scoring")
+        result = optimise(model, optimizer, batch, algorithm, recipe, step)
+        clock.lap("seconds_update")
+        metrics = step_metrics(groups, batch, result)
+        _check_first_minibatch(metrics["first_log_ratio_max"])
+        counters = Counters(step, counters.tokens_sampled + metrics["tokens_sampled"])
+        nonfinite = write_step_tables(directory, step, groups, batch, result, recipe) if recipe.record.enabled else 0
+        clock.lap("seconds_record")
+        if step % recipe.eval.every == 0 or step == recipe.steps:
+            eval_rows += evaluate(model, roller, recipe, step)
+            write_rows(directory / "evals.parquet", "evals", eval_rows)
+            success = success_rate(_at_step(eval_rows, step), recipe.eval.temperature)
+        clock.lap("seconds_eval")
+        steps_rows.append(
+            {
+                "step": step,
+                **metrics,
+                "loss": metrics["policy_loss"] + recipe.kl.coef * metrics["kl_loss"],
+                "tokens_sampled_total": counters.tokens_sampled,
+                "learning_rate": recipe.optim.learning_rate,
+                "nonfinite": nonfinite,
+                "seconds_env": roller.take_env_seconds(),
+                "seconds_checkpoint": checkpoint_seconds,
+                **clock.laps,
+                "seconds_step": clock.total,
+            }
+        )
+        write_rows(directory / "steps.parquet", "steps", steps_rows)
+        before = time.perf_counter()
+        if step % recipe.checkpoint.every == 0 or step == recipe.steps:
+            save_checkpoint(directory, model, optimizer, counters)
+        write_status(directory, Status("running", recipe.hash, step, recipe.steps, success))
+        checkpoint_seconds = time.perf_counter() - before
+        progress(step, recipe.steps, success)
+
+    save_policy(directory / "model", model, tokenizer)
+    write_status(directory, Status("done", recipe.hash, recipe.steps, recipe.steps, success))
+
+
+def generate(
+    step: int, algorithm: Algorithm, recipe: Recipe, roller: Roller, model: torch.nn.Module
+) -> list[Group]:
+    """Sample the step's groups: one round, or with a dynamic filter up to its `max_batches` rounds.
+
+    At most `rollout.groups` groups are trained on; what the last round leaves missing is filled with rejected
+    groups, in the order they were sampled.
+    """
+    size, wanted = recipe.rollout.group_size, recipe.rollout.groups
+    rule = algorithm.filter if algorithm.filter and step > algorithm.filter.cold_start else None
+    sampled: list[Group] = []
+    for attempt in range(rule.max_batches if rule else 1):
+        for episodes in _round(step, attempt, recipe, roller, model):
+            passed = rule is None or rule.keeps([e.reward for e in episodes], [e.success for e in episodes])
+            room = sum(group.kept for group in sampled) < wanted
+            sampled.append(Group(len(sampled), attempt, episodes, kept=passed and room, filled=False))
+        if sum(group.kept for group in sampled) >= wanted:
+            break
+    missing = wanted - sum(group.kept for group in sampled)
+    fill = [group.group_id for group in sampled if not group.kept][:missing]
+    assert all(len(group.episodes) == size for group in sampled)
+    return [Group(g.group_id, g.generation_batch, g.episodes, g.kept, g.group_id in fill) for g in sampled]
+
+
+def _round(step: int, attempt: int, recipe: Recipe, roller: Roller, model: torch.nn.Module) -> list[tuple]:
+    """One rollout round: `rollout.groups` tasks, `rollout.group_size` episodes each."""
+    env, seed = recipe.env.name, recipe.seed
+    size, groups = recipe.rollout.group_size, recipe.rollout.groups
+    tasks = [train_task_seed(env, seed, step, attempt, g) for g in range(groups) for _ in range(size)]
+    noise = roller.noise(len(tasks), stream_seed("rollout-noise", env, seed, step, attempt))
+    dynamics = [stream_seed("rollout-dynamics", env, seed, step, attempt, i) for i in range(len(tasks))]
+    temperature = torch.full((len(tasks),), recipe.rollout.temperature)
+    episodes = roller.run(model, tasks, temperature, noise, dynamics)
+    return [tuple(episodes[g * size : (g + 1) * size]) for g in range(groups)]
+
+
+def _rewind(directory: Path, start: Path, step: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Drop every record past `step`; returns the rows of `steps` and `evals` up to it.
+
+    The evaluation of step 0 is the start's own: the same for every method.
+    """
+    for table in TABLES.values():
+        if table.per_step_files and (directory / table.name).exists():
+            for path in (directory / table.name).iterdir():
+                if path.name.startswith(".") or int(path.stem.removeprefix("step-")) > step:
+                    path.unlink()
+    shutil.rmtree(directory / "model", ignore_errors=True)
+    if step == 0 or not (directory / "evals.parquet").exists():
+        return [], _read_rows(start / "evals.parquet", 0)
+    return _read_rows(directory / "steps.parquet", step), _read_rows(directory / "evals.parquet", step)
+
+
+def _read_rows(path: Path, up_to: int) -> list[dict[str, Any]]:
+    return [row for row in pq.read_table(path).to_pylist() if row["step"] <= up_to]
+
+
+def _at_step(rows: list[dict[str, Any]], step: int) -> list[dict[str, Any]]:
+    return [row for row in rows if row["step"] == step]
+
+
+def _check_first_minibatch(log_ratio_max: float) -> None:
+    if log_ratio_max > FIRST_LOG_RATIO_TOLERANCE:
+        raise RuntimeError(
+            f"the first mini-batch has |log ratio| {log_ratio_max:.2e}, allowed is {FIRST_LOG_RATIO_TOLERANCE:.0e}: the "
+            "policy that scores is not the policy that trains"
+        )
+
+
+class _Clock:
+    """Seconds per phase of a step."""
+
+    def __init__(self) -> None:
+        self.start = self.last = time.perf_counter()
+        self.laps: dict[str, float] = {}
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[name] = now - self.last
+        self.last = now
+
+    @property
+    def total(self) -> float:
+        return self.last - self.start

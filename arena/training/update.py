@@ -1,0 +1,164 @@
+"""The policy update: epochs of mini-batches over one batch, and a record of what every token went through."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from arena.algorithms.aggregation import Denominators, denominators
+from arena.algorithms.catalog import Algorithm
+from arena.algorithms.loss import LossInputs, kl_loss, policy_loss
+from arena.policy.scoring import response_logprob
+from arena.recipe import Recipe
+from arena.seeding import stream_seed
+from arena.training.batch import ACTION, THINK, Batch
+
+
+@dataclass(frozen=True)
+class TokenUpdates:
+    """Every response token of every update, flat: `row` and `position` index the batch. All [n]."""
+
+    epoch: Int[Tensor, " n"]
+    minibatch: Int[Tensor, " n"]
+    row: Int[Tensor, " n"]
+    position: Int[Tensor, " n"]
+    logprob: Float[Tensor, " n"]
+    log_ratio: Float[Tensor, " n"]
+    ratio_applied: Float[Tensor, " n"]
+    clipped_low: Bool[Tensor, " n"]
+    clipped_high: Bool[Tensor, " n"]
+    masked: Bool[Tensor, " n"]
+    kl_ref: Float[Tensor, " n"]
+
+    @staticmethod
+    def concatenate(parts: list[TokenUpdates]) -> TokenUpdates:
+        """All parts in one."""
+        return TokenUpdates(*(torch.cat([getattr(part, f.name) for part in parts]) for f in fields(TokenUpdates)))
+
+
+@dataclass(frozen=True)
+class UpdateResult:
+    """What the update did. Losses and gradient norms have one entry per mini-batch."""
+
+    tokens: TokenUpdates
+    policy_loss: list[float]
+    kl_loss: list[float]
+    grad_norm: list[float]
+    skipped: int
+    grad_norm_by_role: dict[int, float]
+
+
+def minibatches(rows: int, count: int, seed: int) -> list[Int[Tensor, " some"]]:
+    """A random split of the rows into `count` nearly equal parts (fewer where there are fewer rows)."""
+    order = torch.from_numpy(np.random.default_rng(seed).permutation(rows))
+    return list(order.tensor_split(min(count, rows)))
+
+
+def optimise(
+    model: PreTrainedModel,
+    optimizer: torch.optim.Optimizer,
+    batch: Batch,
+    algorithm: Algorithm,
+    recipe: Recipe,
+    step: int,
+) -> UpdateResult:
+    """Run the update in place.
+
+    A mini-batch with zero total weight or a non-finite gradient takes no optimiser step and is counted.
+    """
+    updates: list[TokenUpdates] = []
+    policy_losses: list[float] = []
+    kl_losses: list[float] = []
+    norms: list[float] = []
+    skipped = 0
+    by_role: dict[int, float] = {}
+    for epoch in range(recipe.optim.epochs):
+        seed = stream_seed("minibatches", recipe.env.name, recipe.seed, step, epoch)
+        for number, index in enumerate(minibatches(len(batch), recipe.optim.minibatches, seed)):
+            totals = denominators(batch.rows.mask[index], batch.weight[index])
+            if recipe.record.grad_by_role and not updates:
+                by_role = {
+                    role: _role_norm(model, batch, index, totals, algorithm, recipe, role) for role in (THINK, ACTION)
+                }
+            model.zero_grad(set_to_none=True)
+            losses = []
+            for micro in index.split(recipe.optim.micro_rows):
+                loss, penalty, tokens = forward(model, batch, micro, totals, algorithm, recipe, epoch, number)
+                (loss + recipe.kl.coef * penalty).backward()
+                losses.append((loss.item(), penalty.item()))
+                updates.append(tokens)
+            norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.optim.max_grad_norm))
+            if math.isfinite(norm) and totals.weight > 0:
+                optimizer.step()
+            else:
+                skipped += 1
+            policy_losses.append(sum(loss for loss, _ in losses))
+            kl_losses.append(sum(penalty for _, penalty in losses))
+            norms.append(norm)
+    model.zero_grad(set_to_none=True)
+    return UpdateResult(TokenUpdates.concatenate(updates), policy_losses, kl_losses, norms, skipped, by_role)
+
+
+def forward(
+    model: PreTrainedModel,
+    batch: Batch,
+    micro: Int[Tensor, " some"],
+    totals: Denominators,
+    algorithm: Algorithm,
+    recipe: Recipe,
+    epoch: int = 0,
+    minibatch: int = 0,
+    only_role: int | None = None,
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""], TokenUpdates]:
+    """Policy loss, KL loss and token records of a micro-batch; `totals` are the mini-batch's denominators.
+
+    `only_role` keeps the surrogate of one role's tokens (their advantage, the others' is 0).
+    """
+    rows = batch.rows.select(micro)
+    width = rows.mask.shape[1]
+    logprob = response_logprob(model, rows, recipe.rollout.temperature)
+    advantage = batch.advantage[micro, :width]
+    if only_role is not None:
+        advantage = advantage * (batch.role[micro, :width] == only_role)
+    inputs = LossInputs(
+        logprob=logprob,
+        old_logprob=batch.old.logprob[micro, :width],
+        advantage=advantage,
+        mask=rows.mask,
+        weight=batch.weight[micro, :width],
+        denominators=totals,
+    )
+    out = policy_loss(inputs, algorithm)
+    penalty, kl = kl_loss(logprob, batch.reference.logprob[micro, :width], rows.mask, algorithm, totals)
+    row, position = rows.mask.nonzero(as_tuple=True)
+    recorded = (logprob.detach(), out.log_ratio, out.ratio_applied, out.clipped_low, out.clipped_high, out.masked, kl)
+    tokens = TokenUpdates(
+        torch.full_like(row, epoch),
+        torch.full_like(row, minibatch),
+        micro[row],
+        position,
+        *(values[rows.mask] for values in recorded),
+    )
+    return out.loss, penalty, tokens
+
+
+def _role_norm(
+    model: PreTrainedModel,
+    batch: Batch,
+    index: Int[Tensor, " some"],
+    totals: Denominators,
+    algorithm: Algorithm,
+    recipe: Recipe,
+    role: int,
+) -> float:
+    """Norm of the policy-loss gradient that flows through the tokens of one role."""
+    model.zero_grad(set_to_none=True)
+    for micro in index.split(recipe.optim.micro_rows):
+        forward(model, batch, micro, totals, algorithm, recipe, only_role=role)[0].backward()
+    return float(torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]))
