@@ -116,7 +116,13 @@ def _split(text: str, spec: str) -> tuple[str, dict[str, str]]:
 
 
 def _tier_part(part: Any, parts: Mapping[str, Mapping[str, float]]) -> Any:
-    return replace(part, **parts[part.kind]) if part is not None and part.kind in parts else part
+    """The part with the tier's defaults for its kind."""
+    settings = {} if part is None else parts.get(part.kind, {})
+    for key, value in settings.items():
+        if key not in _field_names(part):
+            raise unknown_name(f"field of parts.{part.kind}", key, _field_names(part))
+        part = _set(part, key, str(value), f"parts.{part.kind}")
+    return part
 
 
 def _with_settings(algorithm: Algorithm, fields: tuple[str, ...], settings: Mapping[str, str], owner: str) -> Algorithm:
