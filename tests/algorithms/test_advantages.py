@@ -1,0 +1,208 @@
+"""Group normalisation, discounted returns and GiGPO's step part, by hand and as properties."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arena.algorithms.advantages import (
+    GiGPO,
+    GroupNorm,
+    TurnRewards,
+    discounted_return,
+    episode_return,
+    group_advantage,
+)
+
+#: (value - mean) / (std + 1e-6) of two values that differ by 1.
+HALF = 0.5 / (0.5**0.5 + 1e-6)
+
+
+def advantage(values, group=None):
+    group = [0] * len(values) if group is None else group
+    return group_advantage(torch.tensor(values, dtype=torch.float64), torch.tensor(group)).tolist()
+
+
+def rewards(*turns):
+    """TurnRewards from (episode, group, turn, reward, penalty, anchor)."""
+    episode, group, turn, reward, penalty, anchor = (list(column) for column in zip(*turns, strict=True))
+    return TurnRewards(
+        torch.tensor(episode),
+        torch.tensor(group),
+        torch.tensor(turn),
+        torch.tensor(reward, dtype=torch.float64),
+        torch.tensor(penalty, dtype=torch.float64),
+        torch.tensor(anchor),
+    )
+
+
+def shuffled(given: TurnRewards, order) -> TurnRewards:
+    names = ("episode", "group", "turn", "reward", "penalty", "anchor")
+    return TurnRewards(*(getattr(given, name)[order] for name in names))
+
+
+def test_group_advantage_by_hand():
+    # Mean 1/4, Bessel-corrected std 1/2: the bound (G-1)/sqrt(G) = 3/2 is attained up to the 1e-6.
+    assert advantage([1.0, 0.0, 0.0, 0.0]) == pytest.approx([0.75 / 0.500001] + [-0.25 / 0.500001] * 3)
+    assert advantage([0.0, 1.0]) == pytest.approx([-HALF, HALF])
+    # Mean 2, std 1.
+    assert advantage([1.0, 2.0, 3.0]) == pytest.approx([-1 / 1.000001, 0.0, 1 / 1.000001])
+
+
+def test_groups_are_apart_and_may_be_interleaved():
+    values, group = [1.0, 5.0, 0.0, 7.0, 3.0], [9, -2, 9, -2, 4]
+    expected = [HALF, -1 / (2**0.5 + 1e-6), -HALF, 1 / (2**0.5 + 1e-6), 0.0]
+    assert advantage(values, group) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [3.7] * 4,
+        [0.0, 0.0],
+        [5.0],
+        [0.1 + 0.2, 0.3, 0.3],  # differ in the last bit
+        [10.9 - 0.1 * k + 0.1 * k for k in range(8)],
+        [-1e6, -1e6 + 1e-5],
+    ],
+)
+def test_equal_values_rounding_and_groups_of_one_give_exactly_zero(values):
+    assert advantage(values) == [0.0] * len(values)
+
+
+def test_a_small_but_real_spread_is_not_zeroed():
+    # std 7.07e-8 is small against the 1e-6: the advantage is small too.
+    assert advantage([1.0, 1.0 + 1e-7]) == pytest.approx([-0.0467, 0.0467], abs=1e-4)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-100, 100), min_size=2, max_size=9))
+def test_group_advantage_is_bounded_and_centred(values):
+    got = torch.tensor(advantage(values))
+    size = len(values)
+    assert got.abs().max() <= (size - 1) / size**0.5 + 1e-6
+    assert abs(got.mean()) <= 1e-6
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(-10, 10).map(float), min_size=2, max_size=8),
+    st.sampled_from([0.5, 1.0, 4.0]),
+    st.integers(-3, 3).map(float),
+)
+def test_group_advantage_does_not_see_scale_and_offset(values, scale, offset):
+    moved = [scale * v + offset for v in values]
+    assert advantage(moved) == pytest.approx(advantage(values), abs=1e-5)
+
+
+TWO_EPISODES = rewards(
+    (0, 0, 0, 1.0, 0.0, 0),
+    (0, 0, 1, 2.0, -0.1, 1),
+    (0, 0, 2, 4.0, 0.0, 2),
+    (7, 0, 0, 0.0, 0.0, 0),
+    (7, 0, 1, 3.0, -0.2, 3),
+)
+ORDERS = [[0, 1, 2, 3, 4], [4, 2, 0, 3, 1], [2, 4, 1, 3, 0]]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_episode_return_sums_turns_without_penalties(order):
+    returns, index, group = episode_return(shuffled(TWO_EPISODES, order))
+    assert returns.tolist() == [7.0, 3.0]
+    assert group.tolist() == [0, 0]
+    assert index.tolist() == [[0, 0, 0, 1, 1][i] for i in order]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_discounted_return_to_go_by_hand(order):
+    given_order = shuffled(TWO_EPISODES, order)
+    plain = [1 + 0.5 * (2 + 0.5 * 4), 2 + 0.5 * 4, 4, 1.5, 3]
+    assert discounted_return(given_order, 0.5, with_penalty=False).tolist() == [plain[i] for i in order]
+    penalised = [1 + 0.5 * (1.9 + 0.5 * 4), 1.9 + 0.5 * 4, 4, 1.4, 2.8]
+    got = discounted_return(given_order, 0.5, with_penalty=True).tolist()
+    assert got == pytest.approx([penalised[i] for i in order])
+
+
+def test_every_turn_carries_its_episodes_advantage_and_its_own_penalty():
+    out = GroupNorm()(
+        rewards(
+            (0, 0, 0, 0.0, 0.0, 0), (0, 0, 1, 1.0, -0.1, 1), (1, 0, 0, 0.0, -0.1, 0), (1, 0, 1, 0.0, 0.0, 1)
+        )
+    )
+    assert out.episode.tolist() == pytest.approx([HALF, HALF, -HALF, -HALF])
+    assert out.format.tolist() == [0.0, -0.1, -0.1, 0.0]
+    # The penalty is a shift as it is, not divided by the group's standard deviation.
+    assert out.total.tolist() == pytest.approx([HALF, HALF - 0.1, -HALF - 0.1, -HALF])
+    assert out.step is None
+
+
+def test_long_episodes_do_not_weigh_more():
+    # Over turn rows the mean would be 3/4, over episodes it is 1/2.
+    turns = [(0, 0, t, 1.0 if t == 2 else 0.0, 0.0, t) for t in range(3)] + [(1, 0, 0, 0.0, 0.0, 0)]
+    assert GroupNorm()(rewards(*turns)).episode.tolist() == pytest.approx([HALF] * 3 + [-HALF])
+
+
+def test_penalty_reaches_groups_of_equal_returns_unscaled():
+    out = GroupNorm()(rewards((0, 0, 0, 1.0, 0.0, 0), (1, 0, 0, 1.0, -0.1, 0)))
+    assert out.episode.tolist() == [0.0, 0.0]
+    assert out.total.tolist() == [0.0, -0.1]
+
+
+#: Two episodes share anchor 0; anchors 1 and 2 are seen once. At gamma 1/2 the returns to go are 1/2, 1, 0, 0.
+SHARED = rewards(
+    (0, 0, 0, 0.0, 0.0, 0),
+    (0, 0, 1, 1.0, 0.0, 1),
+    (1, 0, 0, 0.0, 0.0, 0),
+    (1, 0, 1, 0.0, 0.0, 2),
+)
+#: The values 1/2 and 0, normalised.
+QUARTER = 0.25 / (0.125**0.5 + 1e-6)
+
+
+@pytest.mark.parametrize("omega", [1.0, 0.5])
+def test_gigpo_by_hand(omega):
+    out = GiGPO(omega=omega, gamma=0.5)(SHARED)
+    assert out.step.tolist() == pytest.approx([QUARTER, 0.0, -QUARTER, 0.0])
+    assert out.episode.tolist() == pytest.approx([HALF, HALF, -HALF, -HALF])
+    total = [HALF + omega * QUARTER, HALF, -HALF - omega * QUARTER, -HALF]
+    assert out.total.tolist() == pytest.approx(total)
+
+
+@pytest.mark.parametrize("order", [[3, 1, 0, 2], [2, 3, 1, 0]])
+def test_gigpo_does_not_depend_on_row_order(order):
+    expected = GiGPO(gamma=0.5)(SHARED).total[order]
+    assert GiGPO(gamma=0.5)(shuffled(SHARED, order)).total.tolist() == pytest.approx(expected.tolist())
+
+
+def test_anchors_of_different_groups_are_different_states():
+    out = GiGPO()(rewards((0, 0, 0, 1.0, 0.0, 5), (1, 1, 0, 0.0, 0.0, 5)))
+    assert out.step.tolist() == [0.0, 0.0]
+
+
+def test_every_visit_of_an_anchor_counts():
+    # Episode 0 comes back to anchor 0: returns to go 1/4, 1/2, 1 at anchor 0 and episode 1's 0.
+    out = GiGPO(gamma=0.5)(
+        rewards(
+            (0, 0, 0, 0.0, 0.0, 0), (0, 0, 1, 0.0, 0.0, 0), (0, 0, 2, 1.0, 0.0, 0), (1, 0, 0, 0.0, 0.0, 0)
+        )
+    )
+    values = [0.25, 0.5, 1.0, 0.0]
+    mean = 0.4375
+    std = (sum((v - mean) ** 2 for v in values) / 3) ** 0.5 + 1e-6
+    assert out.step.tolist() == pytest.approx([(v - mean) / std for v in values])
+
+
+def test_gigpo_separates_turns_of_groups_with_equal_returns():
+    # Both episodes return 1, one of them a turn later: the faster one is better at the shared anchor.
+    out = GiGPO(gamma=0.5)(rewards((0, 0, 0, 1.0, 0.0, 0), (1, 0, 0, 0.0, 0.0, 0), (1, 0, 1, 1.0, 0.0, 1)))
+    assert out.episode.tolist() == [0.0, 0.0, 0.0]
+    assert out.total.tolist() == pytest.approx([QUARTER, -QUARTER, 0.0])
+
+
+def test_gigpo_step_part_sees_format_penalties():
+    # Returns to go with penalties: -0.1 and 0 at the shared anchor.
+    out = GiGPO(omega=2.0, gamma=0.5)(rewards((0, 0, 0, 0.0, -0.1, 0), (1, 0, 0, 0.0, 0.0, 0)))
+    step = 0.05 / (0.005**0.5 + 1e-6)
+    assert out.step.tolist() == pytest.approx([-step, step])
+    assert out.episode.tolist() == [0.0, 0.0]
+    assert out.total.tolist() == pytest.approx([-0.1 - 2 * step, 2 * step])

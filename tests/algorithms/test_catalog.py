@@ -1,0 +1,133 @@
+"""Specs: names, modifiers, parameters and tier defaults, and what a wrong one is told."""
+
+from dataclasses import replace
+
+import pytest
+
+from arena.algorithms.advantages import GiGPO, GroupNorm
+from arena.algorithms.aggregation import SequenceMean, TokenMean
+from arena.algorithms.catalog import CATALOG, Algorithm, get_algorithm, table
+from arena.algorithms.clipping import SequenceClip, TokenClip, WeightClip
+from arena.algorithms.filtering import DynamicFilter
+from arena.algorithms.masking import SequenceMask
+from arena.algorithms.weighting import ActFocus
+from arena.errors import UsageError
+
+COMPOSITIONS = {
+    "grpo": Algorithm("grpo", TokenMean(), GroupNorm(), TokenClip(0.2, 0.2)),
+    "gspo": Algorithm("gspo", SequenceMean(), GroupNorm(), SequenceClip(3e-3, 4e-3)),
+    "cispo": Algorithm("cispo", TokenMean(), GroupNorm(), WeightClip(1.0, 0.2)),
+    "sampo": Algorithm(
+        "sampo",
+        SequenceMean(),
+        GiGPO(omega=1.0, gamma=0.95),
+        SequenceClip(3e-3, 4e-3),
+        filter=DynamicFilter(on="success", max_batches=3, cold_start=5),
+    ),
+    "actfocus": Algorithm(
+        "actfocus", TokenMean(), GroupNorm(), TokenClip(0.2, 0.2), weighting=ActFocus(alpha=0.1, beta=0.5)
+    ),
+}
+
+
+def parts(algorithm: Algorithm) -> Algorithm:
+    """The composition without its name."""
+    return replace(algorithm, name="", source="")
+
+
+@pytest.mark.parametrize("name", COMPOSITIONS)
+def test_named_methods_are_the_documented_compositions(name):
+    assert parts(get_algorithm(name)) == parts(COMPOSITIONS[name])
+    assert get_algorithm(name).name == name
+    assert get_algorithm(name).source
+
+
+def test_the_catalog_holds_exactly_these():
+    assert set(CATALOG) == set(COMPOSITIONS)
+
+
+@pytest.mark.parametrize(
+    ("spec", "same"),
+    [
+        ("gspo+gigpo+dynamic", "sampo"),
+        ("gspo+dynamic+gigpo", "sampo"),
+        ("grpo+actfocus", "actfocus"),
+        ("sampo:omega=0.5", "gspo+gigpo:omega=0.5+dynamic"),
+        ("sampo:cold_start=0:on=reward", "gspo+gigpo+dynamic:cold_start=0:on=reward"),
+    ],
+)
+def test_modifiers_compose_into_named_methods(spec, same):
+    assert parts(get_algorithm(spec)) == parts(get_algorithm(same))
+    assert get_algorithm(spec).name == spec
+
+
+def test_parameters_reach_the_part_that_has_them():
+    sampo = get_algorithm("sampo:clip_low=3e-4:gamma=1:max_batches=5")
+    assert sampo.clip == SequenceClip(clip_low=3e-4, clip_high=4e-3)
+    assert sampo.advantage == GiGPO(gamma=1.0)
+    assert sampo.filter == DynamicFilter(max_batches=5)
+    assert isinstance(sampo.filter.max_batches, int)
+    assert get_algorithm("grpo+seqmask:delta=0.223").mask == SequenceMask(0.223)
+    # The catalog itself is not changed.
+    assert get_algorithm("sampo").clip == SequenceClip()
+
+
+def test_tier_parts_are_defaults_below_the_spec():
+    tier = {"sequence_clip": {"clip_low": 0.03, "clip_high": 0.04}, "gigpo": {"omega": 0.5}}
+    assert get_algorithm("gspo", tier).clip == SequenceClip(0.03, 0.04)
+    assert get_algorithm("gspo:clip_low=0.1", tier).clip == SequenceClip(0.1, 0.04)
+    assert get_algorithm("gspo+gigpo", tier).advantage == GiGPO(omega=0.5)
+    assert get_algorithm("gspo+gigpo:omega=2", tier).advantage == GiGPO(omega=2.0)
+    assert get_algorithm("grpo", tier) == get_algorithm("grpo")
+
+
+REST = "Allowed: actfocus, cispo, grpo, gspo, sampo. Modifiers after '+': actfocus, dynamic, gigpo, seqmask."
+ERRORS = {
+    "grppo": f"unknown algorithm 'grppo'. Did you mean 'grpo'? {REST}",
+    "xyz": f"unknown algorithm 'xyz'. {REST}",
+    "": f"unknown algorithm ''. {REST}",
+    "gspo+gigop": "unknown modifier 'gigop'. Did you mean 'gigpo'? "
+    "Allowed: actfocus, dynamic, gigpo, seqmask. Given in 'gspo+gigop'.",
+    "grpo:clip_hgih=0.3": "unknown parameter of 'grpo' 'clip_hgih'. Did you mean 'clip_high'? "
+    "Allowed: clip_high, clip_low.",
+    "gspo+gigpo:delta=1": "unknown parameter of 'gigpo' 'delta'. Allowed: gamma, omega.",
+    "gspo:clip_low": "algorithm 'gspo:clip_low': 'clip_low' is not key=value, as in 'gspo:clip_low=3e-4'.",
+    "gspo:=3": "algorithm 'gspo:=3': '=3' is not key=value, as in 'gspo:clip_low=3e-4'.",
+    "gspo:clip_low=": "algorithm 'gspo:clip_low=': 'clip_low=' is not key=value, as in 'gspo:clip_low=3e-4'.",
+    "gspo:clip_low=small": "parameter clip_low of 'gspo' takes float; given 'small' "
+    "(could not convert string to float: 'small').",
+    "sampo:max_batches=2.5": "parameter max_batches of 'sampo' takes int; given '2.5' "
+    "(invalid literal for int() with base 10: '2.5').",
+    "sampo:max_batches=0": "parameter max_batches of 'sampo' takes int; given '0' "
+    "(dynamic:max_batches must be at least 1, given 0).",
+    "grpo+dynamic:on=turns": "parameter on of 'dynamic' takes str; given 'turns' "
+    "(dynamic:on must be 'success' or 'reward', given 'turns').",
+    "sapo": "'sapo' names two different methods: soft adaptive policy optimisation (arXiv 2511.20347), to be "
+    "'sapo-soft' here, and single-rollout autoregressive policy optimisation (arXiv 2608.19842), to be "
+    "'sapo-sr'. Neither is in this version's catalog.",
+}
+
+
+@pytest.mark.parametrize("spec", ERRORS)
+def test_a_wrong_spec_is_told_what_is_allowed(spec):
+    with pytest.raises(UsageError) as error:
+        get_algorithm(spec)
+    assert str(error.value) == ERRORS[spec]
+
+
+def test_the_table_says_what_each_part_does():
+    rows = {row["name"]: row for row in table()}
+    assert list(rows) == list(CATALOG)
+    assert rows["sampo"] == {
+        "name": "sampo",
+        "aggregation": "sequence mean of token mean",
+        "advantage": "group-normalised return + 1 x anchor-normalised return-to-go (gamma 0.95)",
+        "ratio and clip": "sequence ratio, min, clip 0.003/0.004",
+        "filter": "mixed success, 3 rounds, cold start 5",
+        "mask": "-",
+        "weighting": "-",
+        "source": "SAMPO (ARLArena, arXiv 2602.21534 Eq. 8)",
+    }
+    assert rows["grpo"]["ratio and clip"] == "token ratio, min, clip 0.2/0.2"
+    assert rows["cispo"]["ratio and clip"] == "token ratio as detached weight, clip 1/0.2, no min"
+    assert rows["actfocus"]["weighting"] == "think 0.1, action 1 + 0.5 sigmoid(z(energy))"
