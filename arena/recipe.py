@@ -49,9 +49,9 @@ class BCConfig(Section):
 
     episodes: int = Field(1000, ge=1, description="Expert episodes attempted; the successful ones are cloned.")
     expert_noise: float = Field(0.4, ge=0, lt=1, description="Share of the expert's actions that are random.")
-    steps: int = Field(300, ge=1, description="Optimiser steps.")
-    batch_size: int = Field(128, ge=1, description="Turns per optimiser step.")
-    learning_rate: float = Field(2e-3, gt=0, description="Peak learning rate, cosine decay to a tenth.")
+    steps: int = Field(600, ge=1, description="Optimiser steps.")
+    batch_size: int = Field(64, ge=1, description="Turns per optimiser step.")
+    learning_rate: float = Field(6e-3, gt=0, description="Peak learning rate, cosine decay to a tenth.")
     weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay.")
 
 
@@ -67,7 +67,10 @@ class RolloutConfig(Section):
 class OptimConfig(Section):
     """The policy update."""
 
-    learning_rate: float = Field(2e-4, gt=0, description="AdamW learning rate, constant.")
+    learning_rate: float = Field(2e-4, gt=0, description="AdamW learning rate, constant after the warm-up.")
+    warmup: int = Field(
+        0, ge=0, description="Training steps over which the learning rate rises linearly: Adam's first updates move every weight by the full rate."
+    )
     weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay.")
     max_grad_norm: float = Field(1.0, gt=0, description="Gradient norm clip.")
     epochs: int = Field(1, ge=1, description="Passes over each rollout batch.")

@@ -27,7 +27,7 @@ WALL, FLOOR, TARGET, BOX, PLAYER, BOX_ON_TARGET, PLAYER_ON_TARGET = "#_OXP√S"
 SIDE = "|"
 ACTIONS = ("up", "down", "left", "right")
 _WORDS = (
-    *("player", "box", "target", "gap", "far", "near", "beyond"),
+    *("player", "box", "target", "reach", "gap", "near", "beyond"),
     *("north", "south", "east", "west", "none", "wall", "floor"),
 )
 _RULES = """\
@@ -258,19 +258,21 @@ class Sokoban(TextEnv):
     def thought(self) -> str:
         """Facts of the state. Coordinates are row and column, neighbours are listed north, east, south, west.
 
-        `far` is the number of cells between the player and the box (rows plus columns, at most 9), `gap` the
-        way from box to target, `near` what surrounds the player, `beyond` what surrounds the box. A box is
-        paired with the target it is on, else with the nearest free one. Longer than 26 words for more than
-        one box.
+        `reach` is the way from player to box, `gap` from box to target, `near` what surrounds the player,
+        `beyond` what surrounds the box. A box is paired with the target it is on, else with the nearest free
+        one. Coordinates come first: a tiny model computes the ways from them. Longer than 26 words for more
+        than one box.
         """
         kinds, width, player = self._kinds(), self.size, self._player
         around = (-width, 1, width, -1)
-        words = ["player", *_position(player, width), "near", *[kinds[player + d] for d in around]]
-        for box in Room.box_cells(self._boxes):
-            target = self._target_of(box)
-            rows, columns = _offset(player, box, width)
-            words += ["box", *_position(box, width), "far", str(min(9, abs(rows) + abs(columns)))]
-            words += ["target", *_position(target, width), "gap", *_compass(_offset(box, target, width))]
+        boxes = Room.box_cells(self._boxes)
+        words = ["player", *_position(player, width)]
+        for box in boxes:
+            words += ["box", *_position(box, width)]
+            words += ["reach", *_compass(_offset(player, box, width))]
+            words += ["gap", *_compass(_offset(box, self._target_of(box), width))]
+        words += ["near", *[kinds[player + d] for d in around]]
+        for box in boxes:
             words += ["beyond", *[kinds[box + d] for d in around]]
         return " ".join(words)
 

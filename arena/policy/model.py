@@ -18,6 +18,9 @@ from arena.recipe import ModelConfig
 
 #: Longest sequence of the tiny models.
 MAX_POSITIONS = 1024
+#: Standard deviation of initial weights. Measured on Sokoban at width 64: the usual 0.02 is far too small at this
+#: width (cloning loss after 300 steps 0.16, with 0.1 and the same learning rate 0.10).
+INITIALIZER_RANGE = 0.1
 
 
 def build_model(config: ModelConfig, tokenizer: PreTrainedTokenizerBase, seed: int) -> Qwen3ForCausalLM:
@@ -33,6 +36,7 @@ def build_model(config: ModelConfig, tokenizer: PreTrainedTokenizerBase, seed: i
         max_position_embeddings=MAX_POSITIONS,
         tie_word_embeddings=True,
         attention_dropout=0.0,
+        initializer_range=INITIALIZER_RANGE,
         pad_token_id=tokenizer.pad_token_id,
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,

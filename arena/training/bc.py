@@ -28,6 +28,9 @@ from arena.training.rollout import Roller, build_prompt
 #: step, steps, latest success
 Progress = Callable[[int, int, float | None], None]
 
+#: AdamW's betas for cloning: over a few hundred steps a second moment of 0.999 is still warming up.
+BETAS = (0.9, 0.98)
+
 
 @dataclass(frozen=True)
 class Demonstration:
@@ -130,7 +133,7 @@ def _fit(
             f"the expert's longest response has {longest} tokens: rollout.max_response_tokens is "
             f"{recipe.rollout.max_response_tokens}"
         )
-    optimizer = torch.optim.AdamW(model.parameters(), lr=bc.learning_rate, weight_decay=bc.weight_decay, fused=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=bc.learning_rate, betas=BETAS, weight_decay=bc.weight_decay, fused=True)
     rng = np.random.default_rng(stream_seed("bc-batches", recipe.env.name, recipe.seed))
     model.train()
     losses: list[float] = []
@@ -149,7 +152,7 @@ def _fit(
     return {"loss": float(np.mean(losses[-20:]))}
 
 
-def _cosine(step: int, steps: int, warmup: int = 10, floor: float = 0.1) -> float:
+def _cosine(step: int, steps: int, warmup: int = 20, floor: float = 0.1) -> float:
     if step < warmup:
         return (step + 1) / warmup
     return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * step / steps))

@@ -57,6 +57,9 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -
     checkpoint_seconds = None
     for step in range(counters.step + 1, recipe.steps + 1):
         clock = _Clock()
+        learning_rate = recipe.optim.learning_rate * min(1.0, step / (recipe.optim.warmup + 1))
+        for parameters in optimizer.param_groups:
+            parameters["lr"] = learning_rate
         groups = generate(step, algorithm, recipe, roller, model)
         clock.lap("seconds_rollout")
         trained = [group for group in groups if group.trained]
@@ -80,7 +83,7 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -
                 **metrics,
                 "loss": metrics["policy_loss"] + recipe.kl.coef * metrics["kl_loss"],
                 "tokens_sampled_total": counters.tokens_sampled,
-                "learning_rate": recipe.optim.learning_rate,
+                "learning_rate": learning_rate,
                 "nonfinite": nonfinite,
                 "seconds_env": roller.take_env_seconds(),
                 "seconds_checkpoint": checkpoint_seconds,
@@ -147,9 +150,10 @@ def _rewind(directory: Path, start: Path, step: int) -> tuple[list[dict[str, Any
                 if path.name.startswith(".") or int(path.stem.removeprefix("step-")) > step:
                     path.unlink()
     shutil.rmtree(directory / "model", ignore_errors=True)
-    if step == 0 or not (directory / "evals.parquet").exists():
+    if step == 0:
         return [], _read_rows(start / "evals.parquet", 0)
-    return _read_rows(directory / "steps.parquet", step), _read_rows(directory / "evals.parquet", step)
+    evals = directory / "evals.parquet"  # not there before the first evaluation of the cell
+    return _read_rows(directory / "steps.parquet", step), _read_rows(evals if evals.exists() else start / "evals.parquet", step)
 
 
 def _read_rows(path: Path, up_to: int) -> list[dict[str, Any]]:

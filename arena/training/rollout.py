@@ -162,7 +162,7 @@ class _Running:
         self.done = False
 
     def prompt(self, history: int) -> str:
-        return build_prompt(self.env, self.history[len(self.history) - history :] if history else [], self.observation)
+        return build_prompt(self.env, self.history[-history:] if history else [], self.observation)
 
     def step(self, prompt: str, prompt_ids: list[int], drawn: Sample, response: Response) -> None:
         action = response.parsed.action or ""

@@ -55,7 +55,7 @@ def test_moving_costs_a_tenth_and_moves_the_player():
     # The second move pushes the box down.
     assert rewards == [-0.1, -0.1]
     assert info["anchor"] == "######\n#____#\n#_PO_#\n#_X__#\n#____#\n######"
-    assert observation == "_ _ _ _ _ P O _ _ X _ _ _ _ _ _"
+    assert observation == "| _ _ _ _ | _ P O _ | _ X _ _ | _ _ _ _ |"
     assert (terminated, truncated, info["success"], info["admissible"]) == (False, False, False, True)
 
 
@@ -64,7 +64,7 @@ def test_the_last_box_on_its_target_solves_the_room():
     rewards, (observation, _, terminated, truncated, info) = played(env, "down", "right")
     assert rewards == [-0.1, 10.9]  # -0.1 + 1 + 10
     assert (terminated, truncated, info["success"]) == (True, False, True)
-    assert observation == "_ _ _ _ _ P √ _ _ _ _ _ _ _ _ _"
+    assert observation == "| _ _ _ _ | _ P √ _ | _ _ _ _ | _ _ _ _ |"
     with pytest.raises(RuntimeError, match="call reset"):
         env.step("up")
 
@@ -110,7 +110,7 @@ def test_a_box_blocks_a_box():
 def test_the_player_shows_on_a_target():
     env = started("######\n#PO__#\n#_X__#\n#____#\n#____#\n######")
     _, (observation, _, _, _, info) = played(env, "right")
-    assert observation.split()[:2] == ["_", "S"]
+    assert observation.split()[:3] == ["|", "_", "S"]
     assert info["anchor"].split("\n")[1] == "#_S__#"
 
 
@@ -158,22 +158,24 @@ def test_two_boxes_that_block_each_other_have_no_solution():
 
 def test_thought_of_a_hand_made_room():
     assert started(OPEN_ROOM).thought() == (
-        "player 1 1 near wall floor floor wall box 2 2 far 2 target 2 3 gap none 0 east 1 "
-        "beyond floor target floor floor"
+        "player 1 1 box 2 2 reach south 1 east 1 gap none 0 east 1 "
+        "near wall floor floor wall beyond floor target floor floor"
     )
     assert started(BOX_IN_CORNER).thought() == (
-        "player 1 4 near wall wall floor floor box 1 1 far 3 target 3 2 gap south 2 east 1 "
-        "beyond wall floor floor wall"
+        "player 1 4 box 1 1 reach none 0 west 3 gap south 2 east 1 "
+        "near wall wall floor floor beyond wall floor floor wall"
     )
 
 
 def test_each_box_has_its_part_and_its_nearest_free_target():
     thought = started("######\n#O_O_#\n#PX√_#\n#____#\n#X___#\n######", boxes=3).thought()
     assert thought == (
-        "player 2 1 near target box floor wall "
-        "box 2 2 far 1 target 1 1 gap north 1 west 1 beyond floor box floor player "
-        "box 2 3 far 2 target 2 3 gap none 0 none 0 beyond target floor floor box "
-        "box 4 1 far 2 target 1 1 gap north 3 none 0 beyond floor floor wall wall"
+        "player 2 1 "
+        "box 2 2 reach none 0 east 1 gap north 1 west 1 "
+        "box 2 3 reach none 0 east 2 gap none 0 none 0 "
+        "box 4 1 reach south 2 none 0 gap north 3 none 0 "
+        "near target box floor wall "
+        "beyond floor box floor player beyond target floor floor box beyond floor floor wall wall"
     )
 
 
@@ -248,7 +250,7 @@ def test_larger_rooms_and_more_boxes_are_solvable(size, boxes, seeds):
     env = Sokoban(size=size, boxes=boxes, max_turns=40)
     for seed in range(seeds):
         observation, info = env.reset(seed=seed)
-        assert len(observation.split(" ")) == (size - 2) ** 2
+        assert len(observation.split(" ")) == (size - 2) ** 2 + size - 1
         assert info["anchor"].count("X") == boxes == info["anchor"].count("O") + info["anchor"].count("S")
         assert solve(info["anchor"]) == env.solution_length <= env.max_solution
 
