@@ -148,7 +148,7 @@ def test_penalty_reaches_groups_of_equal_returns_unscaled():
     assert out.total.tolist() == [0.0, -0.1]
 
 
-#: Two episodes share anchor 0; anchors 1 and 2 are seen once. At gamma 1/2 the returns to go are 1/2, 1, 0, 0.
+#: Two episodes share anchor 0; anchors 1 and 2 are seen once. Returns to go at gamma 1/2: 1/2, 1, 0, 0.
 SHARED = rewards(
     (0, 0, 0, 0.0, 0.0, 0),
     (0, 0, 1, 1.0, 0.0, 1),

@@ -1,0 +1,176 @@
+"""Scores against a naive pass over all logits, in one piece or in chunks, forward and backward."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from arena.policy import scoring
+from arena.policy.scoring import Rows, hidden_states, response_logprob, score
+
+LENGTHS = (4, 7, 1, 5, 2, 7, 3, 6)
+
+
+@pytest.fixture(scope="module")
+def responses(codec):
+    generator = torch.Generator().manual_seed(6)
+    return [torch.randint(3, len(codec.tokenizer), (n,), generator=generator).tolist() for n in LENGTHS]
+
+
+@pytest.fixture(scope="module")
+def rows(prompts, responses, codec):
+    return Rows.of(prompts, responses, codec.pad_id)
+
+
+def naive(model, prompts, responses, temperature):
+    """log-prob, entropy, energy and centred energy of each response token, one row at a time."""
+    out = []
+    for prompt, response in zip(prompts, responses, strict=True):
+        with torch.no_grad():
+            logits = model(torch.tensor([[*prompt, *response]])).logits[0, len(prompt) - 1 : -1].double()
+        log_p = (logits / temperature).log_softmax(-1)
+        logprob = log_p[torch.arange(len(response)), torch.tensor(response)]
+        entropy = -(log_p.exp() * log_p).sum(-1)
+        energy = -logits.exp().sum(-1).log()
+        centred = -(logits - logits.mean(-1, keepdim=True)).exp().sum(-1).log()
+        out.append(torch.stack([logprob, entropy, energy, centred]))
+    return torch.cat(out, 1).float()
+
+
+def flat(scores, rows):
+    return torch.stack(
+        [v[rows.mask] for v in (scores.logprob, scores.entropy, scores.energy, scores.centred_energy)]
+    )
+
+
+def test_rows_are_prompt_response_padding(codec):
+    rows = Rows.of([[5, 6], [7]], [[8], [9, 10, 11]], codec.pad_id)
+    assert rows.ids.tolist() == [[5, 6, 8, 0], [7, 9, 10, 11]]
+    assert rows.prompt_length.tolist() == [2, 1]
+    assert rows.mask.tolist() == [[True, False, False], [True, True, True]]
+    row, column = rows.positions
+    assert (row.tolist(), column.tolist()) == ([0, 1, 1, 1], [2, 1, 2, 3])
+    assert rows.spread(torch.tensor([1.0, 2.0, 3.0, 4.0])).tolist() == [[1.0, 0.0, 0.0], [2.0, 3.0, 4.0]]
+    assert len(rows) == 2
+
+
+def test_selected_rows_are_cut_to_what_they_need(codec):
+    rows = Rows.of([[5, 6], [7], [4] * 9], [[8], [9, 10, 11], [3] * 9], codec.pad_id).select(
+        torch.tensor([1, 0])
+    )
+    assert rows.ids.tolist() == [[7, 9, 10, 11], [5, 6, 8, 0]]
+    assert rows.mask.tolist() == [[True, True, True], [True, False, False]]
+    assert rows.prompt_length.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("micro_rows", [1, 3, 8])
+def test_scores_equal_a_full_softmax(model, rows, prompts, responses, temperature, micro_rows):
+    scores = score(model, rows, temperature, micro_rows)
+    expected = naive(model, prompts, responses, temperature)
+    assert expected[0].min() < -8  # far from uniform: sharp enough to tell
+    assert torch.allclose(flat(scores, rows), expected, atol=1e-5, rtol=0)
+    for values in (scores.logprob, scores.entropy, scores.energy, scores.centred_energy):
+        assert values[~rows.mask].abs().max() == 0.0
+
+
+def test_energy_is_at_temperature_one_and_centred_energy_is_free_of_a_constant(model, rows):
+    warm, cold = score(model, rows, 2.0, 8), score(model, rows, 0.5, 8)
+    assert torch.equal(warm.energy, cold.energy)
+    assert torch.equal(warm.centred_energy, cold.centred_energy)
+    assert not torch.allclose(warm.logprob, cold.logprob)
+    hidden, head = torch.randn(4, 3), torch.randn(6, 3)
+    target = torch.tensor([0, 1, 2, 3])
+    plain = scoring._score_chunk(hidden, head, target, 1.0)
+    # A constant on all logits: a head row shared by every word, times a constant feature.
+    moved = scoring._score_chunk(
+        torch.cat([hidden, torch.ones(4, 1)], 1), torch.cat([head, torch.full((6, 1), 5.0)], 1), target, 1.0
+    )
+    for before, after, shift in zip(plain, moved, (0.0, 0.0, -5.0, 0.0), strict=True):
+        assert torch.allclose(after, before + shift, atol=1e-5)
+
+
+def loss_and_gradients(model, rows, temperature=0.7):
+    model.zero_grad()
+    logprob = response_logprob(model, rows, temperature)
+    weights = torch.linspace(-1, 2, rows.mask.numel()).reshape(rows.mask.shape)
+    (logprob * weights).sum().backward()
+    return logprob.detach(), {name: p.grad.clone() for name, p in model.named_parameters()}
+
+
+def test_differentiable_scores_equal_the_recorded_ones(model, rows):
+    logprob, _ = loss_and_gradients(model, rows)
+    assert torch.allclose(logprob, score(model, rows, 0.7, 8).logprob, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("positions", [1, 4, 11, 1000])
+def test_chunks_change_neither_values_nor_gradients(model, rows, codec, monkeypatch, positions):
+    whole, gradients = loss_and_gradients(model, rows)
+    scores = score(model, rows, 0.7, 8)
+    monkeypatch.setattr(scoring, "CHUNK_LOGITS", positions * len(codec.tokenizer))
+    chunked, chunked_gradients = loss_and_gradients(model, rows)
+    assert torch.allclose(chunked, whole, atol=1e-5, rtol=0)
+    scale = max(g.abs().max() for g in gradients.values())
+    for name, gradient in gradients.items():
+        assert torch.allclose(chunked_gradients[name], gradient, atol=1e-5 * float(scale), rtol=1e-5)
+    assert torch.allclose(flat(score(model, rows, 0.7, 8), rows), flat(scores, rows), atol=1e-5, rtol=0)
+
+
+class LargestLogits(TorchDispatchMode):
+    """The largest tensor whose last dimension is the vocabulary, the output head left out."""
+
+    def __init__(self, vocabulary, hidden):
+        super().__init__()
+        self.vocabulary, self.head, self.largest = vocabulary, (hidden, vocabulary), 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for value in out if isinstance(out, (tuple, list)) else [out]:
+            if isinstance(value, torch.Tensor) and value.shape[-1:] == (self.vocabulary,):
+                self.largest = max(self.largest, 0 if value.shape == self.head else value.numel())
+        return out
+
+
+def test_no_tensor_of_all_logits_is_ever_made(model, rows, codec, monkeypatch):
+    vocabulary = len(codec.tokenizer)
+    with LargestLogits(vocabulary, 16) as whole:
+        loss_and_gradients(model, rows)
+    assert whole.largest == sum(LENGTHS) * vocabulary
+    monkeypatch.setattr(scoring, "CHUNK_LOGITS", 4 * vocabulary + 1)
+    with LargestLogits(vocabulary, 16) as chunked:
+        loss_and_gradients(model, rows)
+        score(model, rows, 0.7, 8)
+    assert chunked.largest == 4 * vocabulary
+
+
+def test_only_response_tokens_are_scored(model, rows):
+    """The hidden states that reach the loss are those that predict response tokens, one to the left."""
+    seen = {}
+
+    def keep(module, args, output):
+        output.retain_grad()
+        seen["hidden"] = output
+
+    handle = model.model.norm.register_forward_hook(keep)
+    response_logprob(model, rows, 1.0).sum().backward()
+    handle.remove()
+    used = seen["hidden"].grad.abs().sum(-1) > 0
+    row, column = rows.positions
+    expected = torch.zeros_like(used)
+    expected[row, column - 1] = True
+    assert torch.equal(used, expected)
+    assert hidden_states(model, rows).shape == (sum(LENGTHS), 16)
+
+
+def test_padding_content_and_width_do_not_reach_the_scores(model, rows):
+    expected = score(model, rows, 1.0, 8).logprob
+    filled = rows.ids.clone()
+    length = rows.prompt_length + rows.mask.sum(1)
+    filled[torch.arange(rows.ids.shape[1])[None] >= length[:, None]] = 9
+    wide = Rows(
+        torch.nn.functional.pad(filled, (0, 6), value=7),
+        rows.prompt_length,
+        torch.nn.functional.pad(rows.mask, (0, 6), value=False),
+    )
+    got = score(model, wide, 1.0, 8).logprob
+    assert torch.allclose(got[:, :7], expected, atol=1e-5, rtol=0)
+    assert got[:, 7:].abs().max() == 0.0
