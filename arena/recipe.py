@@ -158,10 +158,12 @@ def tier_names() -> list[str]:
 
 
 def load_tier(name: str) -> dict[str, Any]:
-    """The TOML of a tier as nested mappings. Raises UsageError for an unknown name."""
+    """The TOML of a tier as nested mappings, laid on that of its `base`. Raises UsageError for an unknown name."""
     if name not in tier_names():
         raise unknown_name("tier", name, tier_names())
-    return tomllib.loads((resources.files("arena.tiers") / f"{name}.toml").read_text())
+    tree = tomllib.loads((resources.files("arena.tiers") / f"{name}.toml").read_text())
+    base = tree.pop("base", None)
+    return merge(load_tier(base), tree) if base else tree
 
 
 def parse_overrides(pairs: Sequence[str]) -> dict[str, Any]:
