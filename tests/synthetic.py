@@ -33,10 +33,9 @@ MANIFEST = {
     "schema_version": 1,
     "name": "synthetic",
     "command": "arena run --algos grpo,sampo,cispo --envs all --num-seeds 2 --name synthetic",
-    "arena": "0.1.0",
-    "git": {"commit": "0123456789abcdef0123456789abcdef01234567", "dirty": False},
-    "python": "3.11.9",
-    "versions": {"torch": "2.13.0", "transformers": "5.24.0"},
+    "commit": "0123456789abcdef0123456789abcdef01234567",
+    "dirty": False,
+    "versions": {"arena": "0.1.0", "python": "3.11.9", "torch": "2.13.0", "transformers": "5.24.0"},
     "host": {"platform": "Linux-x86_64", "cpus": 2},
     "started": "2026-01-02T03:04:05+00:00",
     "finished": "2026-01-02T03:24:05+00:00",
@@ -65,7 +64,7 @@ def write_run(
     """Write the run to `path` and return it."""
     for env in envs:
         for seed in seeds:
-            metrics = {"demonstrations": 612, "expert_success": 0.61, "loss": 0.31, "token_accuracy": 0.88}
+            metrics = {"demonstrations": 612, "expert_success": 0.61, "loss": 0.31, "success": {"0.5": 0.34}}
             write_json(path / "bc" / env / f"seed-{seed}" / "bc.json", metrics)
             for algo in algos:
                 write_cell(path, env, algo, seed, size)

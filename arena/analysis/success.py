@@ -36,8 +36,9 @@ class Degradation:
 
     `best_start` is the largest success of the untrained start over all temperatures evaluated at step 0:
     gains below it can be had by sampling the start differently. `peak` is the largest evaluation, the start
-    included; as the largest of several noisy values it is biased upward, and so is the drop. `noise` is the
-    standard error of the drop if both evaluations were independent binomial draws.
+    included; as the largest of several noisy values it is biased upward, and so is the drop. `drop_noise`
+    and `gain_noise` are standard errors of drop and gain if both evaluations were independent binomial
+    draws.
     """
 
     temperature: float
@@ -48,7 +49,8 @@ class Degradation:
     peak_step: int
     final: float
     final_step: int
-    noise: float
+    drop_noise: float
+    gain_noise: float
 
     @property
     def drop(self) -> float:
@@ -61,9 +63,19 @@ class Degradation:
         return self.drop / self.peak if self.peak > 0 else 0.0
 
     @property
+    def gain(self) -> float:
+        """Final success minus that of the start at its best temperature."""
+        return self.final - self.best_start
+
+    @property
     def degraded(self) -> bool:
         """Whether the drop exceeds two standard errors of evaluation noise."""
-        return self.drop > 2 * self.noise
+        return self.drop > 2 * self.drop_noise
+
+    @property
+    def improved(self) -> bool:
+        """Whether the gain exceeds two standard errors of evaluation noise."""
+        return self.gain > 2 * self.gain_noise
 
 
 def degradation(evaluations: pd.DataFrame, temperature: float) -> Degradation | None:
@@ -87,9 +99,10 @@ def degradation(evaluations: pd.DataFrame, temperature: float) -> Degradation | 
         peak_step=int(peak.step),
         final=float(final.success),
         final_step=int(final.step),
-        noise=math.sqrt(_binomial_variance(peak) + _binomial_variance(final)),
+        drop_noise=_noise(peak, final),
+        gain_noise=_noise(best, final),
     )
 
 
-def _binomial_variance(evaluation: pd.Series) -> float:
-    return evaluation.success * (1 - evaluation.success) / evaluation.episodes
+def _noise(*evaluations: pd.Series) -> float:
+    return math.sqrt(sum(e.success * (1 - e.success) / e.episodes for e in evaluations))

@@ -23,8 +23,11 @@ SUMMARY_COLUMNS = (
     "final_step",
     "drop",
     "relative_drop",
-    "noise",
+    "drop_noise",
+    "gain",
+    "gain_noise",
     "degraded",
+    "improved",
     "final_t1",
     "drop_t1",
     "tokens",
@@ -36,7 +39,7 @@ def summarise_cells(cells: Sequence[Cell], steps: pd.DataFrame, evals: pd.DataFr
     """The identity columns and `SUMMARY_COLUMNS`, a row for each cell; what is not recorded is missing.
 
     state: of the cell. step: training steps recorded. temperature: the recipe's evaluation temperature;
-    start to degraded are the fields of `Degradation` at it (success as shares). final_t1, drop_t1: the same
+    start to improved are the fields of `Degradation` at it (success as shares). final_t1, drop_t1: the same
     at temperature 1. tokens: response tokens sampled for training, filtered groups included. seconds: sum of
     seconds_step.
     """
@@ -66,5 +69,5 @@ def _row(cell: Cell, steps: pd.DataFrame, evaluations: pd.DataFrame) -> dict[str
 
 
 def _fields(path: Degradation) -> dict[str, object]:
-    derived = {"drop": path.drop, "relative_drop": path.relative_drop, "degraded": path.degraded}
-    return {**vars(path), **derived}
+    derived = ("drop", "relative_drop", "gain", "degraded", "improved")
+    return {**vars(path), **{name: getattr(path, name) for name in derived}}

@@ -59,7 +59,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class BCStart:
-    """The behaviour-cloned start of one environment and seed, with the scalar metrics of its `bc.json`."""
+    """The behaviour-cloned start of one environment and seed.
+
+    `metrics` holds the numbers and texts of its `bc.json`, nested ones under "outer inner".
+    """
 
     env: str
     seed: int
@@ -168,8 +171,14 @@ def _read_json(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _scalars(fields: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in fields.items() if isinstance(v, (int, float, str)) and not isinstance(v, bool)}
+def _scalars(fields: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in fields.items():
+        if isinstance(value, Mapping):
+            flat |= _scalars(value, f"{prefix}{key} ")
+        elif isinstance(value, (int, float, str)) and not isinstance(value, bool):
+            flat[f"{prefix}{key}"] = value
+    return flat
 
 
 def _seed(folder: Path) -> int:

@@ -96,13 +96,15 @@ def success_figure(data: EnvData) -> Figure:
     legend = method_legend(data.methods)
     if data.best_start is not None:
         legend += (LegendItem(line_swatch(MethodStyle(INK, ":", "None"), width=1.2), _START_LINE),)
-    few = min(data.seeds) < MIN_SEEDS_FOR_INTERVAL
-    interval = "" if few else "; the table adds Student's 95 % interval of the mean"
+    band = (
+        f"smallest to largest of {seeds_range(data.seeds)}" if max(data.seeds) > 1 else "none, with one seed"
+    )
+    if max(data.seeds) >= MIN_SEEDS_FOR_INTERVAL:
+        band += "; from three seeds on the table adds Student's 95 % interval of the mean"
     caption = (
         "Share of held-out episodes solved; the tasks are the same at every evaluation. Line: mean over "
-        f"seeds. Band: smallest to largest of {seeds_range(data.seeds)}{interval}. Step 0 is the "
-        "behaviour-cloned start that all methods of a seed share. A method that only sharpens its start "
-        "stays below the dotted line."
+        f"seeds. Band: {band}. Step 0 is the behaviour-cloned start that all methods of a seed share; what "
+        "stays below the dotted line could be had by sampling that start differently."
     )
     table = series_table(f"{data.title}: success by evaluation", data.methods, series)
     return Figure(f"{data.env}-success", "Success", caption, legend, tuple(panels), table)

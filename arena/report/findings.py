@@ -43,8 +43,8 @@ def _best(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:
     best, *others = sorted(rows, key=lambda m: -rows[m].final.mean())
     finals = rows[best].final
     yield (
-        f"{best} ended highest at {temperature(rows[best].temperature.iloc[0])}: {percent(finals.mean())} "
-        f"({_range(finals)}), from {percent(rows[best].start.mean())} at the start."
+        f"{best} ended {'highest ' if others else ''}at {temperature(rows[best].temperature.iloc[0])}: "
+        f"{percent(finals.mean())} ({_range(finals)}), from {percent(rows[best].start.mean())} at the start."
     )
     close = [m for m in others if rows[m].final.max() >= finals.min()]
     if others and len(finals) == 1:
@@ -58,12 +58,11 @@ def _best(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:
 def _beyond_start(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:
     starts = pd.concat(list(rows.values())).drop_duplicates("seed").best_start
     best = f"the start at its best temperature, {percent(starts.mean())},"
-    gains = {m: r.final - r.best_start for m, r in rows.items()}
-    sure = [f"{m} (by {points(g.mean())} points)" for m, g in gains.items() if (g > 0).all()]
+    sure = [f"{m} (by {points(r.gain.mean())} points)" for m, r in rows.items() if all(r.improved)]
     if sure:
-        yield f"Above {best} in every seed: {listing(sure)}."
+        yield f"Above {best} by more than evaluation noise in every seed: {listing(sure)}."
     else:
-        yield f"No method ended above {best} in every seed: no sure gain over sampling the start differently."
+        yield f"No method ended above {best} by more than evaluation noise in every seed."
 
 
 def _falls(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:
@@ -75,7 +74,7 @@ def _falls(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:
             f"noise in {sum(cells.degraded)} of {len(cells)} {'seed' if len(cells) == 1 else 'seeds'}."
         )
     if not fell:
-        noise = 2 * max(r.noise.max() for r in rows.values())
+        noise = 2 * max(r.drop_noise.max() for r in rows.values())
         yield (
             "No method fell from its peak by more than evaluation noise (two standard errors of the "
             f"difference, up to {points(noise)} points)."

@@ -156,12 +156,20 @@ def journey_panel(journeys: Sequence[Journey], scale: Scale) -> str:
             style, row = method_style(way.algo), -place
             points = (way.start, way.peak, way.final)
             axes.plot([min(points), max(points)], [row, row], color=tint(style.colour, 0.55), linewidth=2.2)
-            axes.plot(way.start, row, marker="|", color=INK, markersize=9, markeredgewidth=1.4)
-            axes.plot(way.finals, [row] * len(way.finals), ".", color=style.colour, markersize=3.5, alpha=0.8)
+            axes.plot(way.start, row, marker="|", color=INK, markersize=9, markeredgewidth=1.4, clip_on=False)
+            axes.plot(
+                way.finals,
+                [row] * len(way.finals),
+                ".",
+                color=style.colour,
+                markersize=3.5,
+                alpha=0.8,
+                clip_on=False,
+            )
             axes.plot(
                 way.peak, row, marker=style.marker, markersize=7, color=style.colour, markerfacecolor="none"
             )
-            axes.plot(way.final, row, marker=style.marker, markersize=6, color=style.colour, linestyle="none")
+            axes.plot(way.final, row, marker=style.marker, markersize=6, color=style.colour, clip_on=False)
             axes.annotate(
                 way.algo, (0, row), (0, 8.5), xycoords=("axes fraction", "data"), textcoords="offset points"
             )

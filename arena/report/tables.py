@@ -88,21 +88,22 @@ def facts(run: Run) -> Iterable[tuple[str, str]]:
     known = run.manifest
     if known.get("command"):
         yield "Command", str(known["command"])
-    git = known.get("git") or {}
-    if git.get("commit"):
-        yield "Commit", f"{git['commit']}{', with uncommitted changes' if git.get('dirty') else ''}"
-    for key in ("started", "finished", "host", "python", "versions"):
+    if known.get("commit"):
+        yield "Commit", f"{known['commit']}{', with uncommitted changes' if known.get('dirty') else ''}"
+    for key in ("started", "finished", "host", "versions"):
         if known.get(key):
             yield key.title(), _flat_text(known[key])
     for launch in known.get("earlier", []):
-        yield "Earlier launch", _flat_text({k: v for k, v in launch.items() if v})
+        yield "Earlier launch", _flat_text({k: launch[k] for k in _LAUNCH if launch.get(k)})
+
+
+#: What is told of an earlier launch of the same run.
+_LAUNCH = ("command", "commit", "started", "finished")
 
 
 def _flat_text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{k} {_flat_text(v)}" for k, v in value.items())
-    if isinstance(value, list):
-        return ", ".join(_flat_text(v) for v in value)
+        return ", ".join(f"{k.replace('_', ' ')} {_flat_text(v)}" for k, v in value.items() if v is not None)
     return str(value)
 
 

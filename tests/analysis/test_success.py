@@ -48,8 +48,10 @@ def test_degradation_of_a_rise_and_fall():
     assert (result.peak, result.peak_step, result.final, result.final_step) == (0.60, 10, 0.15, 30)
     assert result.drop == pytest.approx(0.45)
     assert result.relative_drop == pytest.approx(0.75)
-    assert result.noise == pytest.approx(math.sqrt(0.6 * 0.4 / 100 + 0.15 * 0.85 / 100))
-    assert result.degraded
+    assert result.drop_noise == pytest.approx(math.sqrt(0.6 * 0.4 / 100 + 0.15 * 0.85 / 100))
+    assert result.gain == pytest.approx(-0.30)
+    assert result.gain_noise == pytest.approx(math.sqrt(0.45 * 0.55 / 100 + 0.15 * 0.85 / 100))
+    assert (result.degraded, result.improved) == (True, False)
     at_one = degradation(path, 1.0)
     assert (at_one.start, at_one.peak, at_one.peak_step, at_one.final) == (0.30, 0.30, 0, 0.1)
 
@@ -76,3 +78,9 @@ def test_tokens_before_each_evaluation():
     table = with_tokens(scores([(0.5, 0, 0.1), (0.5, 2, 0.2), (0.5, 3, 0.2)]), steps)
     assert table.tokens.tolist()[:2] == [0, 250]
     assert math.isnan(table.tokens[2])
+
+
+def test_a_gain_counts_when_it_exceeds_two_standard_errors():
+    # 0.5 to 0.6 with 100 episodes: the standard error is sqrt((0.25 + 0.24) / 100) = 0.07
+    assert not degradation(scores([(0.5, 0, 0.5), (0.5, 10, 0.6)]), 0.5).improved
+    assert degradation(scores([(0.5, 0, 0.5), (0.5, 10, 0.65)]), 0.5).improved

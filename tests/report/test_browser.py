@@ -40,7 +40,7 @@ def test_the_page(browser, built, width, scheme):
     page.on("console", lambda message: troubles.append(message.text))
     page.on("pageerror", lambda error: troubles.append(str(error)))
     page.on("request", lambda r: None if r.url.startswith(("file:", "data:")) else troubles.append(r.url))
-    page.goto(built.html.as_uri())
+    page.goto(built.html.as_uri(), timeout=120_000)
     page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     assert troubles == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -1,0 +1,71 @@
+"""The summary's sentences, from hand-made cells: what they claim and what they leave open."""
+
+import pandas as pd
+
+from arena.report.findings import finding
+from arena.report.wording import NBSP
+
+PERCENT = f"{NBSP}%"
+
+
+def cell(algo, seed, final, peak=None, start=0.3, best_start=0.4, state="done", **more):
+    peak = max(final, start) if peak is None else peak
+    row = {"env": "sokoban", "algo": algo, "seed": seed, "state": state, "temperature": 0.5}
+    row |= {"start": start, "best_start": best_start, "peak": peak, "final": final, "drop": peak - final}
+    row |= {"gain": final - best_start, "drop_noise": 0.05, "gain_noise": 0.05}
+    return row | {"degraded": peak - final > 0.1, "improved": final - best_start > 0.1} | more
+
+
+def sentences(*cells):
+    return finding("sokoban", pd.DataFrame(cells)).sentences
+
+
+def test_a_clear_winner_and_a_collapse():
+    told = sentences(
+        cell("sampo", 0, 0.60),
+        cell("sampo", 1, 0.70),
+        cell("cispo", 0, 0.10, peak=0.50),
+        cell("cispo", 1, 0.20, peak=0.40),
+    )
+    assert told == (
+        f"sampo ended highest at T{NBSP}={NBSP}0.5: 65.0{PERCENT} (60.0–70.0 over 2 seeds), "
+        f"from 30.0{PERCENT} at the start.",
+        "Each of its seeds ended above every seed of the other methods.",
+        f"Above the start at its best temperature, 40.0{PERCENT}, by more than evaluation noise in every seed: "
+        "sampo (by 25.0 points).",
+        f"cispo fell after its peak, from 45.0{PERCENT} to 15.0{PERCENT}: 30.0 points, more than evaluation "
+        "noise in 2 of 2 seeds.",
+    )
+
+
+def test_overlapping_seeds_leave_the_order_open():
+    told = sentences(
+        cell("sampo", 0, 0.4), cell("sampo", 1, 0.6), cell("grpo", 0, 0.45), cell("grpo", 1, 0.45)
+    )
+    assert told[1] == "Over seeds its range overlaps that of grpo, so their order is not settled."
+    assert told[2].startswith("No method ended above the start at its best temperature")
+    assert told[3].endswith("(two standard errors of the difference, up to 10.0 points).")
+
+
+def test_one_seed_settles_nothing():
+    told = sentences(cell("sampo", 0, 0.6), cell("grpo", 0, 0.45))
+    assert "(one seed)" in told[0]
+    assert told[1] == "With one seed the order of the methods is not settled."
+
+
+def test_a_single_method_is_not_the_highest():
+    told = sentences(cell("grpo", 0, 0.6), cell("grpo", 1, 0.7))
+    assert told[0].startswith("grpo ended at")
+    assert len(told) == 3
+
+
+def test_unfinished_and_unmatched_cells_are_said_first():
+    told = sentences(cell("sampo", 0, 0.6), cell("sampo", 1, 0.6), cell("grpo", 0, 0.5, state="failed"))
+    assert told[:2] == (
+        "Not all cells are finished: what follows compares them as far as they went.",
+        "The methods do not cover the same seeds, so their means are not matched.",
+    )
+
+
+def test_without_evaluations_nothing_is_claimed():
+    assert sentences(cell("grpo", 0, float("nan"))) == ("No cell has an evaluation yet.",)
