@@ -22,8 +22,8 @@ from arena.envs.base import TextEnv
 from arena.seeding import EVAL_SEED_START
 
 WALL, FLOOR, TARGET, BOX, PLAYER, BOX_ON_TARGET, PLAYER_ON_TARGET = "#_OXP√S"
-#: Stands left and right of every row of the compact observation: a tiny model finds the cell above or below by
-#: a fixed distance, and does not take the end of one row for a neighbour of the start of the next.
+#: Stands left and right of every row of the compact observation: a tiny model finds the cell above or below
+#: by a fixed distance, and does not take the end of one row for a neighbour of the start of the next.
 SIDE = "|"
 ACTIONS = ("up", "down", "left", "right")
 _WORDS = (
