@@ -59,7 +59,7 @@ def compose_report(run: Run) -> Report:
         tables=tuple(
             t for t in (recipe_table(run.cells), differences_table(run.cells), starts_table(run)) if t.groups
         ),
-        sections=tuple(s for s in sections if s.figures or s.notes),
+        sections=tuple(s for s in sections if s.figures or s.note),
     )
 
 
@@ -79,11 +79,12 @@ def _env_data(
 ) -> EnvData:
     rows = summary[summary.env == env]
     temperatures, starts = rows.temperature.dropna(), rows.drop_duplicates("seed").best_start.dropna()
+    steps, evals = steps[steps.env == env], evals[evals.env == env]
     return EnvData(
         env=env,
-        methods=tuple(method_order(list(rows.algo))),
-        steps=steps[steps.env == env],
-        evals=evals[evals.env == env],
+        methods=tuple(method_order([*steps.algo, *evals.algo])),
+        steps=steps,
+        evals=evals,
         quantiles=quantiles[quantiles.env == env] if len(quantiles) else quantiles,
         groups=groups[groups.env == env] if len(groups) else groups,
         temperature=float(temperatures.iloc[0]) if len(temperatures) else 1.0,
@@ -93,7 +94,6 @@ def _env_data(
 
 
 def _section(env: str, cells: list[Cell], data: EnvData) -> Section:
-    notes = tuple(
-        f"{c.algo}, seed {c.seed}: {state_words(c)}. Its curves end there." for c in cells if not c.finished
-    )
-    return Section(env, env_title(env), notes, env_figures(data) if len(data.steps) else ())
+    unfinished = [f"{c.algo}, seed {c.seed}, {state_words(c)}" for c in cells if not c.finished]
+    note = f"Not finished, curves end early or are missing: {'; '.join(unfinished)}." if unfinished else ""
+    return Section(env, env_title(env), note, env_figures(data) if len(data.steps) else ())

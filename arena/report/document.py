@@ -56,11 +56,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """Everything about one environment."""
+    """Everything about one environment. `note` names the cells that are not finished, "" if all are."""
 
     id: str
     title: str
-    notes: tuple[str, ...]
+    note: str
     figures: tuple[Figure, ...]
 
 

@@ -99,7 +99,7 @@ def fan_panel(quantiles: pd.DataFrame, scale: Scale, colour: str, band: Limits) 
     with drawing_style():
         canvas, axes = new_canvas()
         for edge in band:
-            axes.axhline(edge, color=INK, linewidth=0.8, linestyle=(0, (1, 2)))
+            axes.axhline(edge, color=INK, linewidth=0.7, linestyle=(0, (1, 3)))
         for low, high, opacity in zip(
             ("q01", "q05", "q25"), ("q99", "q95", "q75"), FAN_OPACITIES, strict=True
         ):

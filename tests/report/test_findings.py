@@ -31,8 +31,8 @@ def test_a_clear_winner_and_a_collapse():
         f"sampo ended highest at T{NBSP}={NBSP}0.5: 65.0{PERCENT} (60.0–70.0 over 2 seeds), "
         f"from 30.0{PERCENT} at the start.",
         "Each of its seeds ended above every seed of the other methods.",
-        f"Above the start at its best temperature, 40.0{PERCENT}, by more than evaluation noise in every seed: "
-        "sampo (by 25.0 points).",
+        f"Above the start at its best temperature, 40.0{PERCENT}, by more than evaluation noise in every "
+        "seed: sampo (by 25.0 points).",
         f"cispo fell after its peak, from 45.0{PERCENT} to 15.0{PERCENT}: 30.0 points, more than evaluation "
         "noise in 2 of 2 seeds.",
     )
