@@ -48,6 +48,10 @@ class BCConfig(Section):
     """Behaviour cloning on the successful episodes of a noisy scripted expert."""
 
     episodes: int = Field(1000, ge=1, description="Expert episodes attempted; the successful ones are cloned.")
+    options: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Environment options of the demonstrations, laid on env.options: demonstrating easier tasks leaves room to learn.",
+    )
     expert_noise: float = Field(0.4, ge=0, lt=1, description="Share of the expert's actions that are random.")
     steps: int = Field(600, ge=1, description="Optimiser steps.")
     batch_size: int = Field(64, ge=1, description="Turns per optimiser step.")

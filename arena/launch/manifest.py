@@ -165,7 +165,7 @@ def _version(name: str) -> str | None:
 def _host() -> dict[str, Any]:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     return {
-        "platform": platform.platform(),
+        "platform": f"{platform.system()} {platform.machine()}",
         "cpus": usable_cpus(),
         "cpu": _cpu_model(),
         "memory_gib": round(memory, 1),

@@ -13,8 +13,11 @@ from transformers import (
     Qwen3Config,
     Qwen3ForCausalLM,
 )
+from transformers.utils.logging import disable_progress_bar
 
 from arena.recipe import ModelConfig
+
+disable_progress_bar()
 
 #: Longest sequence of the tiny models.
 MAX_POSITIONS = 1024

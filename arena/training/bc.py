@@ -49,7 +49,7 @@ def demonstrate(recipe: Recipe) -> tuple[list[Demonstration], float]:
     Each action is replaced by a random admissible one with probability `bc.expert_noise`; what was done is what
     is cloned.
     """
-    env = make_env(recipe.env)
+    env = make_env(recipe.env.model_copy(update={"options": {**recipe.env.options, **recipe.bc.options}}))
     name, seed = recipe.env.name, recipe.seed
     kept: list[Demonstration] = []
     successes = 0
