@@ -15,4 +15,6 @@ def unknown_name(kind: str, given: str, allowed: Iterable[str], hint: str = "") 
     names = sorted(allowed)
     near = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
     guess = f" Did you mean '{near[0]}'?" if near else ""
-    return UsageError(f"unknown {kind} '{given}'.{guess} Allowed: {', '.join(names)}.{' ' + hint if hint else ''}")
+    return UsageError(
+        f"unknown {kind} '{given}'.{guess} Allowed: {', '.join(names)}.{' ' + hint if hint else ''}"
+    )

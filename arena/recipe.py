@@ -28,7 +28,9 @@ class EnvConfig(Section):
     """The environment and how it is shown to the model."""
 
     name: str = Field(description="Name in the environment registry.")
-    observation: Literal["compact", "full"] = Field("compact", description="compact: tiny models; full: real language models.")
+    observation: Literal["compact", "full"] = Field(
+        "compact", description="compact: tiny models; full: real language models."
+    )
     max_turns: int = Field(15, ge=1, description="Turns after which an episode is cut.")
     history: int = Field(0, ge=0, description="Earlier turns (observation and action) shown in the prompt.")
     options: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the environment.")
@@ -47,10 +49,12 @@ class ModelConfig(Section):
 class BCConfig(Section):
     """Behaviour cloning on the successful episodes of a noisy scripted expert."""
 
-    episodes: int = Field(1000, ge=1, description="Expert episodes attempted; the successful ones are cloned.")
+    episodes: int = Field(
+        1000, ge=1, description="Expert episodes attempted; the successful ones are cloned."
+    )
     options: dict[str, Any] = Field(
         default_factory=dict,
-        description="Environment options of the demonstrations, laid on env.options: demonstrating easier tasks leaves room to learn.",
+        description="Environment options of the demonstrations, laid on env.options: easier tasks leave room to learn.",
     )
     expert_noise: float = Field(0.4, ge=0, lt=1, description="Share of the expert's actions that are random.")
     steps: int = Field(600, ge=1, description="Optimiser steps.")
@@ -73,7 +77,9 @@ class OptimConfig(Section):
 
     learning_rate: float = Field(2e-4, gt=0, description="AdamW learning rate, constant after the warm-up.")
     warmup: int = Field(
-        0, ge=0, description="Training steps over which the learning rate rises linearly: Adam's first updates move every weight by the full rate."
+        0,
+        ge=0,
+        description="Training steps over which the rate rises: Adam's first updates move every weight by all of it.",
     )
     weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay.")
     max_grad_norm: float = Field(1.0, gt=0, description="Gradient norm clip.")
@@ -107,7 +113,9 @@ class RecordConfig(Section):
 
     enabled: bool = Field(True, description="Write episodes, turns and tokens.")
     token_fraction: float = Field(1.0, ge=0, le=1, description="Share of groups whose tokens are written.")
-    grad_by_role: bool = Field(False, description="Measure the gradient norm by role (two more backward passes a step).")
+    grad_by_role: bool = Field(
+        False, description="Measure the gradient norm by role (two more backward passes a step)."
+    )
 
 
 class CheckpointConfig(Section):
@@ -121,7 +129,9 @@ class Recipe(Section):
 
     tier: str = Field(description="Tier the defaults came from.")
     algorithm: str = Field(description="Algorithm spec, e.g. 'grpo' or 'gspo+gigpo:omega=0.5'.")
-    seed: int = Field(ge=0, description="Seed of the cell; shares its BC start with every method of that seed.")
+    seed: int = Field(
+        ge=0, description="Seed of the cell; shares its BC start with every method of that seed."
+    )
     steps: int = Field(ge=1, description="Training steps.")
     env: EnvConfig
     model: ModelConfig = ModelConfig()
@@ -158,7 +168,11 @@ def _digest(fields: Mapping[str, Any]) -> str:
 
 def tier_names() -> list[str]:
     """Names of the tiers that ship with Arena."""
-    return sorted(p.name.removesuffix(".toml") for p in resources.files("arena.tiers").iterdir() if p.name.endswith(".toml"))
+    return sorted(
+        p.name.removesuffix(".toml")
+        for p in resources.files("arena.tiers").iterdir()
+        if p.name.endswith(".toml")
+    )
 
 
 def load_tier(name: str) -> dict[str, Any]:
@@ -225,9 +239,17 @@ def _explain(error: ValidationError) -> str:
         path = ".".join(str(part) for part in item["loc"])
         if item["type"] == "extra_forbidden":
             parent = _section(item["loc"][:-1])
-            lines.append(str(unknown_name("recipe field", path, [_join(item["loc"][:-1], k) for k in parent.model_fields])))
+            lines.append(
+                str(
+                    unknown_name(
+                        "recipe field", path, [_join(item["loc"][:-1], k) for k in parent.model_fields]
+                    )
+                )
+            )
         else:
-            lines.append(f"recipe field {path}: {item['msg'][0].lower()}{item['msg'][1:]}; given {item['input']!r}.")
+            lines.append(
+                f"recipe field {path}: {item['msg'][0].lower()}{item['msg'][1:]}; given {item['input']!r}."
+            )
     return "\n".join(lines)
 
 

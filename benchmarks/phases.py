@@ -1,6 +1,6 @@
 """Where a cell's time goes, from the records of a run.
 
-    python benchmarks/phases.py runs/demo
+python benchmarks/phases.py runs/demo
 """
 
 from __future__ import annotations

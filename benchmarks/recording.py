@@ -32,7 +32,9 @@ def quiet(step: int, steps: int, success: float | None) -> None:
 
 def measure(env: str, root: Path) -> str:
     """One line of the table in benchmarks/README.md."""
-    recipe = resolve("cpu", env, "grpo", 0, parse_overrides([f"steps={STEPS}", "bc.steps=200", "eval.episodes=8"]))
+    recipe = resolve(
+        "cpu", env, "grpo", 0, parse_overrides([f"steps={STEPS}", "bc.steps=200", "eval.episodes=8"])
+    )
     clone(recipe, root / "bc", quiet)
     seconds: dict[bool, list[float]] = {True: [], False: []}
     for k in range(ROUNDS):
@@ -45,7 +47,9 @@ def measure(env: str, root: Path) -> str:
     files = list((root / "True-0" / "tokens").iterdir())
     rows = sum(pq.read_metadata(path).num_rows for path in files)
     size = sum(path.stat().st_size for path in files)
-    whole = sum(p.stat().st_size for t in ("tokens", "turns", "episodes") for p in (root / "True-0" / t).iterdir())
+    whole = sum(
+        p.stat().st_size for t in ("tokens", "turns", "episodes") for p in (root / "True-0" / t).iterdir()
+    )
     ratios = [a / b - 1 for a, b in zip(seconds[True], seconds[False], strict=True)]
     share = steps_share(root / "True-0")
     return (

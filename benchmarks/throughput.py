@@ -31,7 +31,12 @@ def prompts() -> list[str]:
     import random
 
     rng = random.Random(0)
-    return [" ".join(rng.choice("player box target north south wall".split()) for _ in range(PROMPT_WORDS)) for _ in range(PROMPTS)]
+    return [
+        " ".join(
+            rng.choice(["player", "box", "target", "north", "south", "wall"]) for _ in range(PROMPT_WORDS)
+        )
+        for _ in range(PROMPTS)
+    ]
 
 
 def make_model(directory: Path, hidden: int, layers: int) -> None:
@@ -42,7 +47,13 @@ def make_model(directory: Path, hidden: int, layers: int) -> None:
     from arena.training.bc import shared_words
 
     tokenizer = build_tokenizer(shared_words())
-    save_policy(directory, build_model(ModelConfig(hidden_size=hidden, num_layers=layers, intermediate_size=2 * hidden), tokenizer, 0), tokenizer)
+    save_policy(
+        directory,
+        build_model(
+            ModelConfig(hidden_size=hidden, num_layers=layers, intermediate_size=2 * hidden), tokenizer, 0
+        ),
+        tokenizer,
+    )
 
 
 def run_arena(model_dir: Path, steps: int) -> float:
@@ -62,8 +73,20 @@ def run_arena(model_dir: Path, steps: int) -> float:
 
     torch.set_num_threads(int(THREADS))
     envs.ENVS["one_turn"] = "throughput:OneTurn"
-    sizes = [f"rollout.groups={PROMPTS}", f"rollout.group_size={GROUP}", f"rollout.max_response_tokens={RESPONSE}"]
-    recipe = resolve("cpu", "one_turn", "grpo", 0, parse_overrides([*sizes, "env.max_turns=1", "optim.epochs=1", "optim.minibatches=4", "env.options={}"]))
+    sizes = [
+        f"rollout.groups={PROMPTS}",
+        f"rollout.group_size={GROUP}",
+        f"rollout.max_response_tokens={RESPONSE}",
+    ]
+    recipe = resolve(
+        "cpu",
+        "one_turn",
+        "grpo",
+        0,
+        parse_overrides(
+            [*sizes, "env.max_turns=1", "optim.epochs=1", "optim.minibatches=4", "env.options={}"]
+        ),
+    )
     algorithm = get_algorithm("grpo")
     model, tokenizer = load_policy(model_dir)
     codec = TextCodec(tokenizer)
@@ -150,8 +173,19 @@ def main() -> None:
             seconds: dict[str, list[float]] = {"arena": [], "trl": []}
             for _ in range(args.rounds):
                 for side, values in seconds.items():
-                    command = [sys.executable, __file__, "--side", side, "--model", directory, "--steps", str(args.steps)]
-                    output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+                    command = [
+                        sys.executable,
+                        __file__,
+                        "--side",
+                        side,
+                        "--model",
+                        directory,
+                        "--steps",
+                        str(args.steps),
+                    ]
+                    output = subprocess.run(
+                        command, env=environment, check=True, capture_output=True, text=True
+                    ).stdout
                     values.append(json.loads(output.strip().splitlines()[-1])["seconds"])
         ratios = [t / a for a, t in zip(seconds["arena"], seconds["trl"], strict=True)]
         rate = {side: TOKENS / statistics.median(values) / 1000 for side, values in seconds.items()}

@@ -80,11 +80,15 @@ def group_advantage(values: Float[Tensor, " items"], group: Int[Tensor, " items"
     return torch.where((equal | (count == 1))[index], 0.0, deviation / (std[index] + STD_EPSILON))
 
 
-def episode_return(rewards: TurnRewards) -> tuple[Float[Tensor, " episodes"], Int[Tensor, " rows"], Int[Tensor, " episodes"]]:
+def episode_return(
+    rewards: TurnRewards,
+) -> tuple[Float[Tensor, " episodes"], Int[Tensor, " rows"], Int[Tensor, " episodes"]]:
     """Environment return of each episode, each turn's episode index, and each episode's group."""
     _, index = torch.unique(rewards.episode, return_inverse=True)
     episodes = int(index.max()) + 1 if len(index) else 0
-    returns = rewards.reward.new_zeros(episodes, dtype=torch.float64).index_add(0, index, rewards.reward.double())
+    returns = rewards.reward.new_zeros(episodes, dtype=torch.float64).index_add(
+        0, index, rewards.reward.double()
+    )
     group = rewards.group.new_zeros(episodes).index_copy(0, index, rewards.group)
     return returns, index, group
 

@@ -39,7 +39,9 @@ _ARLARENA = "ARLArena, arXiv 2602.21534"
 GRPO = Algorithm("grpo", TokenMean(), GroupNorm(), TokenClip(), source="GRPO, arXiv 2402.03300")
 GSPO = Algorithm("gspo", SequenceMean(), GroupNorm(), SequenceClip(), source="GSPO, arXiv 2507.18071")
 CISPO = Algorithm("cispo", TokenMean(), GroupNorm(), WeightClip(), source="CISPO, arXiv 2506.13585")
-SAMPO = replace(GSPO, name="sampo", advantage=GiGPO(), filter=DynamicFilter(), source=f"SAMPO ({_ARLARENA} Eq. 8)")
+SAMPO = replace(
+    GSPO, name="sampo", advantage=GiGPO(), filter=DynamicFilter(), source=f"SAMPO ({_ARLARENA} Eq. 8)"
+)
 ACTFOCUS = replace(GRPO, name="actfocus", weighting=ActFocus(), source="ActFocus, arXiv 2605.14558")
 
 CATALOG: dict[str, Algorithm] = {a.name: a for a in (GRPO, GSPO, CISPO, SAMPO, ACTFOCUS)}
@@ -64,12 +66,14 @@ def get_algorithm(spec: str, parts: Mapping[str, Mapping[str, float]] | None = N
     name, settings = _split(head, spec)
     if name == "sapo":
         raise UsageError(
-            "'sapo' names two different methods: soft adaptive policy optimisation (arXiv 2511.20347), to be 'sapo-soft' "
-            "here, and single-rollout autoregressive policy optimisation (arXiv 2608.19842), to be 'sapo-sr'. "
+            "'sapo' names two different methods: soft adaptive policy optimisation (arXiv 2511.20347), to be "
+            "'sapo-soft' here, and single-rollout autoregressive policy optimisation (arXiv 2608.19842), to be 'sapo-sr'. "
             "Neither is in this version's catalog."
         )
     if name not in CATALOG:
-        raise unknown_name("algorithm", name, CATALOG, f"Modifiers after '+': {', '.join(sorted(MODIFIERS))}.")
+        raise unknown_name(
+            "algorithm", name, CATALOG, f"Modifiers after '+': {', '.join(sorted(MODIFIERS))}."
+        )
     algorithm = CATALOG[name]
     algorithm = replace(algorithm, **{f: _tier_part(getattr(algorithm, f), parts or {}) for f in _PARTS})
     algorithm = _with_settings(algorithm, _PARTS, settings, name)
@@ -125,7 +129,9 @@ def _tier_part(part: Any, parts: Mapping[str, Mapping[str, float]]) -> Any:
     return part
 
 
-def _with_settings(algorithm: Algorithm, fields: tuple[str, ...], settings: Mapping[str, str], owner: str) -> Algorithm:
+def _with_settings(
+    algorithm: Algorithm, fields: tuple[str, ...], settings: Mapping[str, str], owner: str
+) -> Algorithm:
     for key, text in settings.items():
         holders = [f for f in fields if key in _field_names(getattr(algorithm, f))]
         if not holders:
@@ -145,4 +151,6 @@ def _set(part: Any, key: str, text: str, owner: str) -> Any:
     try:
         return replace(part, **{key: kind(text)})
     except ValueError as error:
-        raise UsageError(f"parameter {key} of '{owner}' takes {kind.__name__}; given '{text}' ({error}).") from None
+        raise UsageError(
+            f"parameter {key} of '{owner}' takes {kind.__name__}; given '{text}' ({error})."
+        ) from None

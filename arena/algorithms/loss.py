@@ -112,6 +112,8 @@ def kl_loss(
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "rows tokens"]]:
     """The KL penalty, aggregated like the policy loss but with every response token at weight 1, and its tokens."""
     zero = torch.zeros_like(ref_logprob)
-    kl = torch.where(mask, kl_k3(torch.where(mask, logprob, zero), torch.where(mask, ref_logprob, zero)), zero)
+    kl = torch.where(
+        mask, kl_k3(torch.where(mask, logprob, zero), torch.where(mask, ref_logprob, zero)), zero
+    )
     units = Units.of(sequence_id, mask)
     return algorithm.aggregation(kl, mask.to(kl.dtype), units, totals.tokens, totals.sequences), kl.detach()

@@ -19,7 +19,9 @@ class EnergyStatistics:
 
 
 def energy_statistics(
-    energy: Float[Tensor, "rows tokens"], action: Bool[Tensor, "rows tokens"], mask: Bool[Tensor, "rows tokens"]
+    energy: Float[Tensor, "rows tokens"],
+    action: Bool[Tensor, "rows tokens"],
+    mask: Bool[Tensor, "rows tokens"],
 ) -> EnergyStatistics:
     """Statistics over the action tokens under `mask`, once per rollout batch and after filtering.
 

@@ -58,7 +58,8 @@ def save_policy(directory: Path, model: PreTrainedModel, tokenizer: PreTrainedTo
 def load_policy(directory: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Model (fp32, dropout off) and tokenizer of a Hugging Face checkpoint."""
     model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32)
-    return model.eval(), AutoTokenizer.from_pretrained(directory)
+    tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(directory)  # ty: ignore[invalid-assignment]
+    return model.eval(), tokenizer
 
 
 def frozen_copy(model: PreTrainedModel) -> PreTrainedModel:

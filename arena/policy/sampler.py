@@ -41,7 +41,9 @@ class KVCache:
         self.values: dict[int, Tensor] = {}
         self.length = 0
 
-    def update(self, key: Tensor, value: Tensor, layer_idx: int, *args: object, **kwargs: object) -> tuple[Tensor, Tensor]:
+    def update(
+        self, key: Tensor, value: Tensor, layer_idx: int, *args: object, **kwargs: object
+    ) -> tuple[Tensor, Tensor]:
         """Append one layer's keys and values; returns all positions so far."""
         if layer_idx not in self.keys:
             shape = (*key.shape[:2], self.capacity, key.shape[3])
@@ -115,7 +117,11 @@ def _next_logits(
     model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: KVCache
 ) -> Float[Tensor, "rows vocab"]:
     output = model.model(
-        input_ids=ids, position_ids=positions, attention_mask={"full_attention": mask}, cache=cache, use_cache=True
+        input_ids=ids,
+        position_ids=positions,
+        attention_mask={"full_attention": mask},
+        cache=cache,
+        use_cache=True,
     )
     cache.length += ids.shape[1]
     return (output.last_hidden_state[:, -1] @ model.get_output_embeddings().weight.T).float()

@@ -36,7 +36,9 @@ class Rows:
         """Rows from lists of ids."""
         length = max(len(p) + len(r) for p, r in zip(prompts, responses, strict=True))
         width = max(len(r) for r in responses)
-        ids = [[*p, *r, *[pad_id] * (length - len(p) - len(r))] for p, r in zip(prompts, responses, strict=True)]
+        ids = [
+            [*p, *r, *[pad_id] * (length - len(p) - len(r))] for p, r in zip(prompts, responses, strict=True)
+        ]
         response_length = torch.tensor([len(r) for r in responses])
         return Rows(
             ids=torch.tensor(ids),
@@ -96,12 +98,17 @@ def response_logprob(model: PreTrainedModel, rows: Rows, temperature: float) -> 
     chunks = _chunks(len(hidden), head.shape[0])
     if len(chunks) == 1:
         return rows.spread(_logprob(hidden, head, target, temperature))
-    parts = [checkpoint(_logprob, hidden[c], head, target[c], temperature, use_reentrant=False) for c in chunks]
+    parts = [
+        checkpoint(_logprob, hidden[c], head, target[c], temperature, use_reentrant=False) for c in chunks
+    ]
     return rows.spread(torch.cat(parts))
 
 
 def _logprob(
-    hidden: Float[Tensor, "n hidden"], head: Float[Tensor, "vocab hidden"], target: Int[Tensor, " n"], temperature: float
+    hidden: Float[Tensor, "n hidden"],
+    head: Float[Tensor, "vocab hidden"],
+    target: Int[Tensor, " n"],
+    temperature: float,
 ) -> Float[Tensor, " n"]:
     logits = (hidden @ head.T).float() / temperature
     return logits.gather(1, target[:, None])[:, 0] - logits.logsumexp(1)
@@ -110,7 +117,10 @@ def _logprob(
 @torch.no_grad()
 def score(model: PreTrainedModel, rows: Rows, temperature: float, micro_rows: int) -> Scores:
     """Log-probability, entropy and energies of every response token, in micro-batches of `micro_rows` rows."""
-    flat = [_score_flat(model, rows.select(index), temperature) for index in torch.arange(len(rows)).split(micro_rows)]
+    flat = [
+        _score_flat(model, rows.select(index), temperature)
+        for index in torch.arange(len(rows)).split(micro_rows)
+    ]
     return Scores(*(rows.spread(torch.cat(values)) for values in zip(*flat, strict=True)))
 
 
@@ -119,12 +129,17 @@ def _score_flat(model: PreTrainedModel, rows: Rows, temperature: float) -> tuple
     row, column = rows.positions
     target = rows.ids[row, column]
     head = model.get_output_embeddings().weight
-    parts = [_score_chunk(hidden[c], head, target[c], temperature) for c in _chunks(len(hidden), head.shape[0])]
+    parts = [
+        _score_chunk(hidden[c], head, target[c], temperature) for c in _chunks(len(hidden), head.shape[0])
+    ]
     return tuple(torch.cat(values) for values in zip(*parts, strict=True))
 
 
 def _score_chunk(
-    hidden: Float[Tensor, "n hidden"], head: Float[Tensor, "vocab hidden"], target: Int[Tensor, " n"], temperature: float
+    hidden: Float[Tensor, "n hidden"],
+    head: Float[Tensor, "vocab hidden"],
+    target: Int[Tensor, " n"],
+    temperature: float,
 ) -> tuple[Float[Tensor, " n"], ...]:
     raw = (hidden @ head.T).float()
     energy = -raw.logsumexp(1)

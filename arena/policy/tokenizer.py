@@ -25,7 +25,7 @@ def build_tokenizer(words: Iterable[str]) -> PreTrainedTokenizerFast:
     for word in sorted(set(words)):
         pieces += [word, f" {word}"]
     vocabulary = {piece: index for index, piece in enumerate(dict.fromkeys(pieces))}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=UNK, continuing_subword_prefix=""))  # ty: ignore
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=UNK, continuing_subword_prefix=""))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_PRETOKEN), "isolated")
     tokenizer.decoder = decoders.Fuse()
     return PreTrainedTokenizerFast(
@@ -85,4 +85,5 @@ class TextCodec:
         return self._pieces[token_id]
 
     def _decode(self, ids: Sequence[int]) -> str:
-        return self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        ids = list(ids)
+        return str(self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))

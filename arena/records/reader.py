@@ -16,6 +16,7 @@ from typing import Any
 
 import duckdb
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
@@ -204,7 +205,9 @@ def _load(cells: Iterable[Cell], table: Table) -> pd.DataFrame:
         path = cell.path / f"{table.name}.parquet"
         if path.exists():
             check_version(path)
-            frames.append(_identify(pq.read_table(path).to_pandas(), cell))
+            # Opened once: a cell that is still training replaces the file whole, and two opens could see two files.
+            data = pq.read_table(pa.BufferReader(path.read_bytes()))
+            frames.append(_identify(data.to_pandas(), cell))
     columns = [*IDENTITY, *(c.name for c in table.columns)]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
 

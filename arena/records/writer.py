@@ -16,7 +16,17 @@ from arena.records.schema import ROLES, TABLES, Table
 _FLOATS = (pa.float32(), pa.float64())
 #: Token columns that differ at almost every row: stored byte-split, which zstd then compresses well. All other
 #: columns repeat and are dictionary-encoded.
-_DENSE = ("sampler_logprob", "old_logprob", "logprob", "ref_logprob", "log_ratio", "ratio_applied", "entropy", "energy", "kl_ref")
+_DENSE = (
+    "sampler_logprob",
+    "old_logprob",
+    "logprob",
+    "ref_logprob",
+    "log_ratio",
+    "ratio_applied",
+    "entropy",
+    "energy",
+    "kl_ref",
+)
 
 
 def step_file(directory: Path, table: str, step: int) -> Path:
@@ -62,8 +72,14 @@ def _array(values: Any, kind: pa.DataType) -> tuple[pa.Array, int]:
         return values.cast(kind), 0
     if kind not in _FLOATS:
         return pa.array(values, type=kind), 0
-    numbers = np.array([np.nan if v is None else v for v in values], dtype=kind.to_pandas_dtype()) if isinstance(values, list) else values
-    missing = np.array([v is None for v in values]) if isinstance(values, list) else np.zeros(len(numbers), bool)
+    numbers = (
+        np.array([np.nan if v is None else v for v in values], dtype=kind.to_pandas_dtype())
+        if isinstance(values, list)
+        else values
+    )
+    missing = (
+        np.array([v is None for v in values]) if isinstance(values, list) else np.zeros(len(numbers), bool)
+    )
     bad = ~np.isfinite(numbers) & ~missing
     return pa.array(numbers, type=kind, mask=bad | missing), int(bad.sum())
 

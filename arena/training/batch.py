@@ -81,7 +81,9 @@ def turn_rewards(groups: Sequence[Group], penalty: float) -> TurnRewards:
         group=torch.tensor([g for _, g, _, _ in turns]),
         turn=torch.tensor([t for _, _, t, _ in turns]),
         reward=torch.tensor([turn.reward for *_, turn in turns], dtype=torch.float64),
-        penalty=torch.tensor([0.0 if turn.response.parsed.valid else -penalty for *_, turn in turns], dtype=torch.float64),
+        penalty=torch.tensor(
+            [0.0 if turn.response.parsed.valid else -penalty for *_, turn in turns], dtype=torch.float64
+        ),
         anchor=torch.tensor([anchors.setdefault(turn.anchor, len(anchors)) for *_, turn in turns]),
     )
 

@@ -56,7 +56,9 @@ def demonstrate(recipe: Recipe) -> tuple[list[Demonstration], float]:
     for episode in range(recipe.bc.episodes):
         task_seed = train_task_seed("bc", name, seed, episode)
         rng = np.random.default_rng(stream_seed("expert-noise", name, seed, episode))
-        observation, info = env.reset(seed=task_seed, options=env.dynamics_options(stream_seed("bc-dynamics", name, seed, episode)))
+        observation, info = env.reset(
+            seed=task_seed, options=env.dynamics_options(stream_seed("bc-dynamics", name, seed, episode))
+        )
         turns: list[Demonstration] = []
         history: list[tuple[str, str]] = []
         done = False
@@ -120,7 +122,11 @@ def clone(recipe: Recipe, directory: Path, progress: Progress) -> None:
 
 
 def _fit(
-    model: PreTrainedModel, codec: TextCodec, demonstrations: list[Demonstration], recipe: Recipe, progress: Progress
+    model: PreTrainedModel,
+    codec: TextCodec,
+    demonstrations: list[Demonstration],
+    recipe: Recipe,
+    progress: Progress,
 ) -> dict[str, float]:
     """Cross-entropy on response tokens, cosine learning rate from `learning_rate` to a tenth of it."""
     if not demonstrations:
@@ -133,7 +139,9 @@ def _fit(
             f"the expert's longest response has {longest} tokens: rollout.max_response_tokens is "
             f"{recipe.rollout.max_response_tokens}"
         )
-    optimizer = torch.optim.AdamW(model.parameters(), lr=bc.learning_rate, betas=BETAS, weight_decay=bc.weight_decay, fused=True)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=bc.learning_rate, betas=BETAS, weight_decay=bc.weight_decay, fused=True
+    )
     rng = np.random.default_rng(stream_seed("bc-batches", recipe.env.name, recipe.seed))
     model.train()
     losses: list[float] = []
@@ -172,5 +180,6 @@ def _write_demonstrations(directory: Path, demonstrations: list[Demonstration]) 
         "response": [d.response for d in demonstrations],
     }
     write_atomic(
-        directory / "demonstrations.parquet", lambda path: pq.write_table(pa.table(columns), path, compression="zstd")
+        directory / "demonstrations.parquet",
+        lambda path: pq.write_table(pa.table(columns), path, compression="zstd"),
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import torch
+from transformers import PreTrainedModel
 
 from arena.algorithms.catalog import Algorithm, get_algorithm
 from arena.policy.model import frozen_copy, load_policy, save_policy
@@ -70,7 +71,9 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -
         metrics = step_metrics(groups, batch, result)
         _check_first_minibatch(metrics["first_log_ratio_max"])
         counters = Counters(step, counters.tokens_sampled + metrics["tokens_sampled"])
-        nonfinite = write_step_tables(directory, step, groups, batch, result, recipe) if recipe.record.enabled else 0
+        nonfinite = (
+            write_step_tables(directory, step, groups, batch, result, recipe) if recipe.record.enabled else 0
+        )
         clock.lap("seconds_record")
         if step % recipe.eval.every == 0 or step == recipe.steps:
             eval_rows += evaluate(model, roller, recipe, step)
@@ -104,7 +107,7 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -
 
 
 def generate(
-    step: int, algorithm: Algorithm, recipe: Recipe, roller: Roller, model: torch.nn.Module
+    step: int, algorithm: Algorithm, recipe: Recipe, roller: Roller, model: PreTrainedModel
 ) -> list[Group]:
     """Sample the step's groups: one round, or with a dynamic filter up to its `max_batches` rounds.
 
@@ -127,7 +130,7 @@ def generate(
     return [Group(g.group_id, g.generation_batch, g.episodes, g.kept, g.group_id in fill) for g in sampled]
 
 
-def _round(step: int, attempt: int, recipe: Recipe, roller: Roller, model: torch.nn.Module) -> list[tuple]:
+def _round(step: int, attempt: int, recipe: Recipe, roller: Roller, model: PreTrainedModel) -> list[tuple]:
     """One rollout round: `rollout.groups` tasks, `rollout.group_size` episodes each."""
     env, seed = recipe.env.name, recipe.seed
     size, groups = recipe.rollout.group_size, recipe.rollout.groups
@@ -153,7 +156,9 @@ def _rewind(directory: Path, start: Path, step: int) -> tuple[list[dict[str, Any
     if step == 0:
         return [], _read_rows(start / "evals.parquet", 0)
     evals = directory / "evals.parquet"  # not there before the first evaluation of the cell
-    return _read_rows(directory / "steps.parquet", step), _read_rows(evals if evals.exists() else start / "evals.parquet", step)
+    return _read_rows(directory / "steps.parquet", step), _read_rows(
+        evals if evals.exists() else start / "evals.parquet", step
+    )
 
 
 def _read_rows(path: Path, up_to: int) -> list[dict[str, Any]]:
@@ -167,8 +172,8 @@ def _at_step(rows: list[dict[str, Any]], step: int) -> list[dict[str, Any]]:
 def _check_first_minibatch(log_ratio_max: float) -> None:
     if log_ratio_max > FIRST_LOG_RATIO_TOLERANCE:
         raise RuntimeError(
-            f"the first mini-batch has |log ratio| {log_ratio_max:.2e}, allowed is {FIRST_LOG_RATIO_TOLERANCE:.0e}: the "
-            "policy that scores is not the policy that trains"
+            f"the first mini-batch has |log ratio| {log_ratio_max:.2e}, allowed is {FIRST_LOG_RATIO_TOLERANCE:.0e}: "
+            "the policy that scores is not the policy that trains"
         )
 
 

@@ -21,7 +21,9 @@ class Counters:
     tokens_sampled: int
 
 
-def save_checkpoint(directory: Path, model: PreTrainedModel, optimizer: torch.optim.Optimizer, counters: Counters) -> None:
+def save_checkpoint(
+    directory: Path, model: PreTrainedModel, optimizer: torch.optim.Optimizer, counters: Counters
+) -> None:
     """Write the state of a cell after a finished step."""
     state = {
         "model": model.state_dict(),
@@ -32,7 +34,9 @@ def save_checkpoint(directory: Path, model: PreTrainedModel, optimizer: torch.op
     write_atomic(directory / STATE_FILE, lambda path: torch.save(state, path))
 
 
-def load_checkpoint(directory: Path, model: PreTrainedModel, optimizer: torch.optim.Optimizer) -> Counters | None:
+def load_checkpoint(
+    directory: Path, model: PreTrainedModel, optimizer: torch.optim.Optimizer
+) -> Counters | None:
     """Load the last checkpoint into model and optimiser; None where there is none."""
     path = directory / STATE_FILE
     if not path.exists():

@@ -30,7 +30,9 @@ def write_step_tables(
     return (
         write_rows(step_file(directory, EPISODES.name, step), "episodes", episodes)
         + write_rows(step_file(directory, TURNS.name, step), "turns", turns)
-        + write_columns(step_file(directory, "tokens", step), "tokens", token_columns(step, batch, result, recorded))
+        + write_columns(
+            step_file(directory, "tokens", step), "tokens", token_columns(step, batch, result, recorded)
+        )
     )
 
 
@@ -195,7 +197,11 @@ def _update_metrics(batch: Batch, result: UpdateResult) -> dict[str, Any]:
     tokens = result.tokens
     at = (tokens.row, tokens.position)
     advantage, ratio = batch.advantage[at], tokens.log_ratio.double().exp()
-    old, ref, new = batch.old.logprob[at].double(), batch.reference.logprob[at].double(), tokens.logprob.double()
+    old, ref, new = (
+        batch.old.logprob[at].double(),
+        batch.reference.logprob[at].double(),
+        tokens.logprob.double(),
+    )
     to_old = (old - new).clamp(-20, 20)
     first = (tokens.epoch == 0) & (tokens.minibatch == 0)
     policy, kl = np.mean(result.policy_loss), np.mean(result.kl_loss)
@@ -267,7 +273,9 @@ def _episode_means(batch: Batch) -> dict[int, dict[str, float | None]]:
     means: dict[int, dict[str, float | None]] = {int(i): {} for i in ids}
     for name, (values, role) in wanted.items():
         where = classes[role]
-        total = torch.zeros(len(ids), dtype=torch.float64).index_add(0, index, (values * where).double().sum(1))
+        total = torch.zeros(len(ids), dtype=torch.float64).index_add(
+            0, index, (values * where).double().sum(1)
+        )
         count = torch.zeros(len(ids), dtype=torch.float64).index_add(0, index, where.double().sum(1))
         for episode, t, n in zip(ids.tolist(), total.tolist(), count.tolist(), strict=True):
             means[episode][name] = t / n if n else None

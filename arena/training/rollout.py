@@ -121,7 +121,12 @@ class Roller:
             prompts = [states[i].prompt(self.config.history) for i in active]
             prompt_ids = [self.codec.encode(prompt) for prompt in prompts]
             samples = sample(
-                model, prompt_ids, noise[active, turn], temperature[active], self.codec.eos_id, self.codec.pad_id
+                model,
+                prompt_ids,
+                noise[active, turn],
+                temperature[active],
+                self.codec.eos_id,
+                self.codec.pad_id,
             )
             start = time.perf_counter()
             for i, prompt, ids, drawn in zip(active, prompts, prompt_ids, samples, strict=True):

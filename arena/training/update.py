@@ -39,7 +39,9 @@ class TokenUpdates:
     @staticmethod
     def concatenate(parts: list[TokenUpdates]) -> TokenUpdates:
         """All parts in one."""
-        return TokenUpdates(*(torch.cat([getattr(part, f.name) for part in parts]) for f in fields(TokenUpdates)))
+        return TokenUpdates(
+            *(torch.cat([getattr(part, f.name) for part in parts]) for f in fields(TokenUpdates))
+        )
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ def optimise(
             totals = denominators(batch.rows.mask[index], batch.weight[index])
             if recipe.record.grad_by_role and not updates:
                 by_role = {
-                    role: _role_norm(model, batch, index, totals, algorithm, recipe, role) for role in (THINK, ACTION)
+                    role: _role_norm(model, batch, index, totals, algorithm, recipe, role)
+                    for role in (THINK, ACTION)
                 }
             model.zero_grad(set_to_none=True)
             losses = []
@@ -137,7 +140,15 @@ def forward(
     out = policy_loss(inputs, algorithm)
     penalty, kl = kl_loss(logprob, batch.reference.logprob[micro, :width], rows.mask, algorithm, totals)
     row, position = rows.mask.nonzero(as_tuple=True)
-    recorded = (logprob.detach(), out.log_ratio, out.ratio_applied, out.clipped_low, out.clipped_high, out.masked, kl)
+    recorded = (
+        logprob.detach(),
+        out.log_ratio,
+        out.ratio_applied,
+        out.clipped_low,
+        out.clipped_high,
+        out.masked,
+        kl,
+    )
     tokens = TokenUpdates(
         torch.full_like(row, epoch),
         torch.full_like(row, minibatch),
