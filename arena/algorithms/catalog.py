@@ -67,8 +67,8 @@ def get_algorithm(spec: str, parts: Mapping[str, Mapping[str, float]] | None = N
     if name == "sapo":
         raise UsageError(
             "'sapo' names two different methods: soft adaptive policy optimisation (arXiv 2511.20347), to be "
-            "'sapo-soft' here, and single-rollout autoregressive policy optimisation (arXiv 2608.19842), to be 'sapo-sr'. "
-            "Neither is in this version's catalog."
+            "'sapo-soft' here, and single-rollout autoregressive policy optimisation (arXiv 2608.19842), to be "
+            "'sapo-sr'. Neither is in this version's catalog."
         )
     if name not in CATALOG:
         raise unknown_name(
