@@ -242,7 +242,7 @@ def _steps_row(
         "updates": MINIBATCHES,
         "skipped_updates": 0,
         "kl_ref_k3": tokens.kl_ref.mean(),
-        "kl_behaviour_k3": (1 / ratio - 1 + tokens.log_ratio).mean(),
+        "kl_behaviour_k3": (ratio - 1 - tokens.log_ratio).mean(),
         "entropy": tokens.entropy.mean(),
         "entropy_think": tokens.entropy[tokens.role == "think"].mean(),
         "entropy_action": tokens.entropy[tokens.role == "action"].mean(),

@@ -93,9 +93,9 @@ def episode_return(
     return returns, index, group
 
 
-def discounted_return(rewards: TurnRewards, gamma: float, with_penalty: bool) -> Float[Tensor, " rows"]:
+def discounted_return(rewards: TurnRewards, gamma: float) -> Float[Tensor, " rows"]:
     """sum_k gamma^k r_{t+k} to the end of the episode, per turn, in float64."""
-    reward = (rewards.reward + rewards.penalty if with_penalty else rewards.reward).double()
+    reward = rewards.reward.double()
     order = sorted(range(len(reward)), key=lambda i: (int(rewards.episode[i]), -int(rewards.turn[i])))
     values, episodes = reward.tolist(), rewards.episode.tolist()
     out = [0.0] * len(values)
@@ -125,8 +125,9 @@ class GroupNorm:
 class GiGPO:
     """GiGPO (arXiv 2505.10978): episode part + omega x step part.
 
-    The step part normalises the discounted return-to-go, format penalties included (they are part of the step
-    reward there), among the visits of one anchor state within the group. Anchors match exactly.
+    The step part normalises the discounted environment return-to-go, less the turn's own format penalty (which
+    verl-agent's code subtracts after discounting, so that it does not reach earlier turns), among the visits of
+    one anchor state within the group. Anchors match exactly.
     """
 
     kind: ClassVar[str] = "gigpo"
@@ -141,7 +142,7 @@ class GiGPO:
     def __call__(self, rewards: TurnRewards) -> Advantages:
         """Episode, step and format part."""
         base = GroupNorm()(rewards)
-        to_go = discounted_return(rewards, self.gamma, with_penalty=True)
+        to_go = discounted_return(rewards, self.gamma) + rewards.penalty.double()
         pairs = torch.stack([rewards.group.long(), rewards.anchor.long()], dim=1)
         _, anchor_group = torch.unique(pairs, dim=0, return_inverse=True)
         step = group_advantage(to_go, anchor_group)

@@ -91,8 +91,8 @@ def sample(
         logits = _next_logits(model, ids, positions, mask, cache)
         token, logprob = _draw(logits, uniforms[rows, t], temperature[rows])
         out_ids[rows, t], out_logprobs[rows, t] = token, logprob
-        alive = token != eos_id
-        ended[rows[~alive]] = True
+        ended[rows[token == eos_id]] = True
+        alive = ~ended[rows]
         if not alive.any():
             break
         if alive.float().mean() <= COMPACT_BELOW:

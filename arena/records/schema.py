@@ -96,19 +96,26 @@ STEPS = Table(
             verl="actor/kl_loss",
             trl="kl",
         ),
-        Column("kl_ref_k3", _F64, "KL to the reference (the BC model), k3, token mean.", trl="kl"),
         Column(
-            "kl_ref_k1", _F64, "KL to the reference, k1: mean of log pi - log pi_ref. Signed, can cancel."
+            "kl_ref_k3",
+            _F64,
+            "KL(policy || reference), k3 as in kl_loss, token mean over the step's first mini-batch: there the tokens are the policy's own samples and the estimator is unbiased. Later mini-batches hold old samples, and a token that has become unlikely there has no bound.",
+            trl="kl",
+        ),
+        Column(
+            "kl_ref_k1",
+            _F64,
+            "KL(policy || reference), k1: mean of log pi - log pi_ref over the first mini-batch. Signed, can cancel.",
         ),
         Column(
             "kl_behaviour_k3",
             _F64,
-            "KL to the behaviour policy that sampled the batch, k3 with d = log pi_old - log pi, token mean over all mini-batches; 0 in the first by construction.",
+            "KL(behaviour || policy), k3 with d = log pi - log pi_old, token mean over all mini-batches; 0 in the first by construction. This direction, because the tokens are the behaviour policy's samples.",
         ),
         Column(
             "kl_behaviour_k1",
             _F64,
-            "KL to the behaviour policy, k1. Signed, cancels: do not use it as an alarm.",
+            "KL(behaviour || policy), k1: mean of log pi_old - log pi. Signed, cancels: do not use it as an alarm.",
             verl="actor/ppo_kl",
         ),
         Column(
@@ -118,7 +125,7 @@ STEPS = Table(
             verl="actor/entropy",
             trl="entropy",
         ),
-        Column("entropy_think", _F64, "Mean entropy over thought tokens."),
+        Column("entropy_think", _F64, "Mean entropy over thought tokens (tags included)."),
         Column("entropy_action", _F64, "Mean entropy over action tokens (tags included)."),
         Column(
             "energy_think",
@@ -206,11 +213,13 @@ STEPS = Table(
         Column(
             "reward_std",
             _F64,
-            "Standard deviation of the environment return over all generated episodes.",
-            trl="reward_std",
+            "Standard deviation (population) of the environment return over all generated episodes.",
         ),
         Column(
-            "group_reward_std", _F64, "Mean over groups of the within-group standard deviation of the return."
+            "group_reward_std",
+            _F64,
+            "Mean over groups of the within-group standard deviation (Bessel-corrected, as in the advantage) of the return.",
+            trl="reward_std",
         ),
         Column(
             "zero_spread_groups",
@@ -304,7 +313,12 @@ STEPS = Table(
             "Writing the checkpoint before this one (step k holds the checkpoint of step k-1), seconds.",
             verl="timing_s/save_checkpoint",
         ),
-        Column("seconds_step", _F64, "The whole step, seconds.", verl="timing_s/step"),
+        Column(
+            "seconds_step",
+            _F64,
+            "The step from rollout to evaluation, seconds; writing steps.parquet and the checkpoint not included.",
+            verl="timing_s/step",
+        ),
     ),
     per_step_files=False,
 )
@@ -390,7 +404,7 @@ TURNS = Table(
         Column(
             "valid",
             _BOOL,
-            "Strictly valid: one thought, one action, nothing else (and admissible, where the environment asks).",
+            "Strictly valid: one thought, one action, nothing else.",
         ),
         Column("admissible", _BOOL, "The environment understood and accepted the action."),
         Column("reward", _F64, "Environment reward of the turn."),
@@ -463,7 +477,11 @@ TOKENS = Table(
             "-logsumexp of the frozen reference's raw logits (temperature 1) at the position that predicts this token.",
         ),
         Column("weight", _F32, "Token weight in the loss (1 without token weighting)."),
-        Column("kl_ref", _F32, "k3 KL to the reference at this token and update."),
+        Column(
+            "kl_ref",
+            _F32,
+            "k3 term of the KL to the reference at this token and update: what the loss sums. Heavy-tailed after the first mini-batch, see kl_ref_k3.",
+        ),
     ),
     per_step_files=True,
 )

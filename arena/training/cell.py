@@ -23,7 +23,7 @@ from arena.seeding import stream_seed, train_task_seed
 from arena.training.batch import Group, build_batch
 from arena.training.checkpoint import Counters, load_checkpoint, save_checkpoint
 from arena.training.evaluation import evaluate, success_rate
-from arena.training.recording import step_metrics, write_step_tables
+from arena.training.recording import count_nonfinite, step_metrics, write_step_tables
 from arena.training.rollout import Roller
 from arena.training.update import optimise
 
@@ -31,8 +31,9 @@ from arena.training.update import optimise
 Progress = Callable[[int, int, float | None], None]
 
 #: Largest |log ratio| allowed in the first mini-batch of a step (fp32, dropout off): old and new log-probabilities
-#: come from the same weights.
-FIRST_LOG_RATIO_TOLERANCE = 1e-5
+#: come from the same weights. Below 1e-5 in every run so far; the rest is room for rounding, which grows with the
+#: logits and depends on the shape of the batch.
+FIRST_LOG_RATIO_TOLERANCE = 1e-4
 
 
 def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -> None:
@@ -63,6 +64,7 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -
             parameters["lr"] = learning_rate
         groups = generate(step, algorithm, recipe, roller, model)
         clock.lap("seconds_rollout")
+        env_seconds = roller.take_env_seconds()
         trained = [group for group in groups if group.trained]
         batch = build_batch(trained, model, reference, algorithm, recipe, codec.pad_id)
         clock.lap("seconds_scoring")
@@ -77,6 +79,7 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -
         clock.lap("seconds_record")
         if step % recipe.eval.every == 0 or step == recipe.steps:
             eval_rows += evaluate(model, roller, recipe, step)
+            roller.take_env_seconds()
             write_rows(directory / "evals.parquet", "evals", eval_rows)
             success = success_rate(_at_step(eval_rows, step), recipe.eval.temperature)
         clock.lap("seconds_eval")
@@ -87,8 +90,8 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -
                 "loss": metrics["policy_loss"] + recipe.kl.coef * metrics["kl_loss"],
                 "tokens_sampled_total": counters.tokens_sampled,
                 "learning_rate": learning_rate,
-                "nonfinite": nonfinite,
-                "seconds_env": roller.take_env_seconds(),
+                "nonfinite": nonfinite + count_nonfinite(metrics),
+                "seconds_env": env_seconds,
                 "seconds_checkpoint": checkpoint_seconds,
                 **clock.laps,
                 "seconds_step": clock.total,
@@ -170,7 +173,7 @@ def _at_step(rows: list[dict[str, Any]], step: int) -> list[dict[str, Any]]:
 
 
 def _check_first_minibatch(log_ratio_max: float) -> None:
-    if log_ratio_max > FIRST_LOG_RATIO_TOLERANCE:
+    if not log_ratio_max <= FIRST_LOG_RATIO_TOLERANCE:
         raise RuntimeError(
             f"the first mini-batch has |log ratio| {log_ratio_max:.2e}, allowed is {FIRST_LOG_RATIO_TOLERANCE:.0e}: "
             "the policy that scores is not the policy that trains"

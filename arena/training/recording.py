@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,11 @@ def step_metrics(groups: Sequence[Group], batch: Batch, result: UpdateResult) ->
     return {**_generation_metrics(groups), **_batch_metrics(batch), **_update_metrics(batch, result)}
 
 
+def count_nonfinite(metrics: dict[str, Any]) -> int:
+    """How many of a step's metrics are not finite (they are stored as null)."""
+    return sum(isinstance(v, float) and not math.isfinite(v) for v in metrics.values())
+
+
 def _generation_metrics(groups: Sequence[Group]) -> dict[str, Any]:
     episodes = [episode for group in groups for episode in group.episodes]
     turns = [turn for episode in episodes for turn in episode.turns]
@@ -158,7 +164,7 @@ def _generation_metrics(groups: Sequence[Group]) -> dict[str, Any]:
         "success": np.mean([e.success for e in episodes]),
         "reward_mean": rewards.mean(),
         "reward_std": rewards.std(),
-        "group_reward_std": rewards.std(axis=1).mean(),
+        "group_reward_std": rewards.std(axis=1, ddof=1).mean() if rewards.shape[1] > 1 else 0.0,
         "zero_spread_groups": np.mean(np.ptp(rewards, axis=1) <= 1e-9),
         "turns_mean": len(turns) / len(episodes),
         "response_tokens_mean": sampled / len(turns),
@@ -202,7 +208,7 @@ def _update_metrics(batch: Batch, result: UpdateResult) -> dict[str, Any]:
         batch.reference.logprob[at].double(),
         tokens.logprob.double(),
     )
-    to_old = (old - new).clamp(-20, 20)
+    moved = (new - old).clamp(-20, 20)
     first = (tokens.epoch == 0) & (tokens.minibatch == 0)
     policy, kl = np.mean(result.policy_loss), np.mean(result.kl_loss)
     return {
@@ -210,10 +216,10 @@ def _update_metrics(batch: Batch, result: UpdateResult) -> dict[str, Any]:
         "skipped_updates": result.skipped,
         "policy_loss": policy,
         "kl_loss": kl,
-        "kl_ref_k3": float(tokens.kl_ref.double().mean()),
-        "kl_ref_k1": float((new - ref).mean()),
-        "kl_behaviour_k3": float((torch.expm1(to_old) - to_old).mean()),
-        "kl_behaviour_k1": float((new - old).mul(-1).mean()),
+        "kl_ref_k3": float(tokens.kl_ref[first].double().mean()),
+        "kl_ref_k1": float((new - ref)[first].mean()),
+        "kl_behaviour_k3": float((torch.expm1(moved) - moved).mean()),
+        "kl_behaviour_k1": float((old - new).mean()),
         "grad_norm": np.mean(result.grad_norm),
         "grad_norm_max": np.max(result.grad_norm),
         "grad_norm_think": result.grad_norm_by_role.get(THINK),
