@@ -16,8 +16,9 @@ from itertools import islice
 from pathlib import Path
 
 from arena.launch.folder import read_recipe, steps_done
-from arena.launch.jobs import Job, place
+from arena.launch.jobs import Job
 from arena.recipe import Recipe
+from arena.records.layout import place
 
 # Seconds per token (prompt and response) of one thread of a server core, model of the cpu tier. Measured: the
 # phases in steps.parquet of runs of that tier.

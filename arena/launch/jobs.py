@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from arena.recipe import Recipe
-
-#: The name a BC start goes by where a cell has its algorithm.
-START = "bc"
+from arena.records.layout import START, place
 
 
 @dataclass(frozen=True)
@@ -64,16 +62,6 @@ class Job:
     def label(self) -> str:
         """For people: environment, algorithm and seed."""
         return f"{self.env}/{self.algorithm}/seed-{self.seed}"
-
-
-def place(env: str, algorithm: str, seed: int) -> Path:
-    """The folder of a cell, or of a start (algorithm "bc"), within its run."""
-    env, algorithm = env.replace("/", "_"), algorithm.replace("/", "_")
-    return Path(
-        "bc" if algorithm == START else f"cells/{env}",
-        env if algorithm == START else algorithm,
-        f"seed-{seed}",
-    )
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from typing import Any, Literal
 
 import arena
 from arena.errors import UsageError
-from arena.launch.jobs import Job, place
+from arena.launch.jobs import Job
 from arena.records.files import write_json
+from arena.records.layout import place
 
 SCHEMA_VERSION = 1
 
@@ -62,7 +63,7 @@ class Manifest:
 
     def as_json(self) -> dict[str, Any]:
         """The content of the file: the latest launch, then starts, cells and earlier launches."""
-        rows = [(place.parts[0], asdict(entry)) for place, entry in sorted(self.entries.items())]
+        rows = [(folder.parts[0], asdict(entry)) for folder, entry in sorted(self.entries.items())]
         return {
             "schema_version": SCHEMA_VERSION,
             **self.about,

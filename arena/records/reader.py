@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from arena.errors import UsageError, unknown_name
 from arena.recipe import Recipe
 from arena.records.files import read_status
+from arena.records.layout import place
 from arena.records.schema import SCHEMA_VERSION, TABLES, Table
 
 #: The columns that name a cell; every frame made here starts with them.
@@ -147,8 +148,7 @@ def _read_cell(folder: Path, entries: Mapping[tuple[str, str, int], Mapping[str,
 
 def _planned_cell(run: Path, entry: Mapping[str, Any]) -> Cell:
     env, algo, seed = entry["env"], entry["algo"], entry["seed"]
-    folder = run / "cells" / env / algo.replace("/", "_") / f"seed-{seed}"
-    return Cell(env, algo, seed, folder, None, entry["state"], 0, 0, entry.get("error"))
+    return Cell(env, algo, seed, run / place(env, algo, seed), None, entry["state"], 0, 0, entry.get("error"))
 
 
 def _read_recipe(path: Path) -> Recipe | None:
@@ -204,17 +204,17 @@ def _load(cells: Iterable[Cell], table: Table) -> pd.DataFrame:
     for cell in cells:
         path = cell.path / f"{table.name}.parquet"
         if path.exists():
-            check_version(path)
             # Opened once: a cell that is still training replaces the file whole, and two opens could see two files.
             data = pq.read_table(pa.BufferReader(path.read_bytes()))
+            check_version(path, data.schema)
             frames.append(_identify(data.to_pandas(), cell))
     columns = [*IDENTITY, *(c.name for c in table.columns)]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=columns)
 
 
 def _identify(frame: pd.DataFrame, cell: Cell) -> pd.DataFrame:
-    for place, name in enumerate(IDENTITY):
-        frame.insert(place, name, getattr(cell, name))
+    for position, name in enumerate(IDENTITY):
+        frame.insert(position, name, getattr(cell, name))
     return frame
 
 
@@ -222,14 +222,13 @@ def table_files(cell: Cell, table: str) -> list[Path]:
     """The Parquet files of `table` in step order. Raises UsageError if one has another schema version."""
     files = sorted((cell.path / table).glob("step-*.parquet"))
     for file in files:
-        check_version(file)
+        check_version(file, pq.read_schema(file))
     return files
 
 
-def check_version(path: Path) -> None:
-    """Raise UsageError unless the file was written under the schema version that this code reads."""
-    metadata = pq.read_schema(path).metadata or {}
-    found = metadata.get(b"schema_version", b"none").decode()
+def check_version(path: Path, schema: pa.Schema) -> None:
+    """Raise UsageError unless the file at `path` was written under the schema version that this code reads."""
+    found = (schema.metadata or {}).get(b"schema_version", b"none").decode()
     if found != str(SCHEMA_VERSION):
         raise UsageError(
             f"{path} has schema version {found}; this version of Arena reads {SCHEMA_VERSION}. "
