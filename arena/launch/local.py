@@ -26,7 +26,7 @@ from arena.launch.manifest import JobState, Manifest, now, open_manifest
 from arena.launch.plan import Plan, check_existing
 from arena.launch.progress import Display
 from arena.launch.worker import TRAIN, reason_of
-from arena.records.files import Status, read_status, write_atomic, write_status
+from arena.records.files import Status, read_status, write_status, write_text
 
 #: One thread per worker, in every library that may start its own; set before the worker imports any.
 _ONE_THREAD = dict.fromkeys(
@@ -361,10 +361,6 @@ def _record_failure(job: Job, reason: str, traceback: str | None) -> None:
         status = read_status(job.directory) or Status("failed", job.hash, 0, job.steps)
         write_status(job.directory, replace(status, state="failed", hash=job.hash, error=reason))
         if traceback:
-            write_atomic(job.directory / "error.log", lambda path: _write(path, traceback))
+            write_text(job.directory / "error.log", traceback)
     except OSError as error:
         print(f"arena: warning: {job.directory}: {error}", file=sys.stderr)
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text)

@@ -31,11 +31,16 @@ def write_atomic(path: Path, write: Callable[[Path], None]) -> None:
 
 def write_json(path: Path, value: object) -> None:
     """Write JSON atomically, indented, keys in the order given."""
-    write_atomic(path, lambda temporary: _dump(temporary, value))
+    write_text(path, json.dumps(value, indent=1, allow_nan=False) + "\n")
 
 
-def _dump(path: Path, value: object) -> None:
-    path.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n")
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text atomically."""
+
+    def write(temporary: Path) -> None:
+        temporary.write_text(text, encoding="utf-8")
+
+    write_atomic(path, write)
 
 
 @dataclass(frozen=True)

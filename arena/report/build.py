@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import re
 import tempfile
@@ -16,7 +17,7 @@ import matplotlib
 import typst
 from markupsafe import Markup
 
-from arena.records.files import write_atomic
+from arena.records.files import write_atomic, write_text
 from arena.records.reader import read_run
 from arena.report.content import compose_report
 from arena.report.document import Figure, Report
@@ -32,15 +33,10 @@ def build_report(run: Path, out: Path) -> list[Path]:
     written under another schema version.
     """
     report = compose_report(read_run(run))
-    page = render_html(report)
     paths = [out / "report.html", out / "report.pdf"]
-    write_atomic(paths[0], lambda path: _write_text(path, page))
+    write_text(paths[0], render_html(report))
     write_atomic(paths[1], lambda path: render_pdf(report, path))
     return paths
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 def render_html(report: Report) -> str:
@@ -48,11 +44,10 @@ def render_html(report: Report) -> str:
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    prefixes = iter(range(1_000_000))
-    environment.filters["inline"] = lambda svg, label: Markup(
+    prefixes = itertools.count()
+    environment.filters["inline"] = lambda svg, label="": Markup(
         for_html(svg, html.escape(label, quote=True), f"s{next(prefixes)}")
     )
-    environment.filters["swatch"] = lambda svg: Markup(for_html(svg, "", f"s{next(prefixes)}"))
     template = environment.from_string((_TEMPLATES / "report.html.j2").read_text(encoding="utf-8"))
     style = (_TEMPLATES / "report.css").read_text(encoding="utf-8")
     return template.render(report=report, style=Markup(style))
@@ -81,7 +76,7 @@ def render_pdf(report: Report, path: Path) -> None:
 
 
 def _for_typst(report: Report, folder: Path) -> dict[str, object]:
-    """The report as JSON values;
+    """The report as JSON values.
 
     SVGs become files in `folder`, data tables of figures are left to the HTML.
     """

@@ -143,7 +143,7 @@ class Journey:
 
 
 def journey_panel(journeys: Sequence[Journey], scale: Scale) -> str:
-    """Start, peak and final success of each method on one line each;
+    """Start, peak and final success of each method on one line each.
 
     `scale.reference` is drawn vertically.
     """

@@ -178,10 +178,7 @@ def groups_figure(data: EnvData) -> Figure:
 
 
 def _mean_shares(groups: pd.DataFrame) -> pd.DataFrame:
-    """Index: step;
-
-    A column for each of GROUPS: mean over seeds of the share. Steps without KL are left out.
-    """
+    """Mean over seeds of the share. Index: step; a column for each of GROUPS. Steps without KL are left out."""
     known = groups.dropna(subset="share")
     if known.empty:
         return pd.DataFrame(columns=list(GROUPS))
