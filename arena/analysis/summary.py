@@ -29,7 +29,6 @@ SUMMARY_COLUMNS = (
     "degraded",
     "improved",
     "final_t1",
-    "drop_t1",
     "tokens",
     "seconds",
 )
@@ -39,8 +38,8 @@ def summarise_cells(cells: Sequence[Cell], steps: pd.DataFrame, evals: pd.DataFr
     """The identity columns and `SUMMARY_COLUMNS`, a row for each cell; what is not recorded is missing.
 
     state: of the cell. step: training steps recorded. temperature: the recipe's evaluation temperature;
-    start to improved are the fields of `Degradation` at it (success as shares). final_t1, drop_t1: the same
-    at temperature 1. tokens: response tokens sampled for training, filtered groups included. seconds: sum of
+    start to improved are the fields of `Degradation` at it (success as shares). final_t1: final at
+    temperature 1. tokens: response tokens sampled for training, filtered groups included. seconds: sum of
     seconds_step.
     """
     evaluations = success_by_eval(evals)
@@ -64,7 +63,7 @@ def _row(cell: Cell, steps: pd.DataFrame, evaluations: pd.DataFrame) -> dict[str
     if cell.recipe and (path := degradation(evaluations, cell.recipe.eval.temperature)):
         row |= _fields(path)
     if at_one := degradation(evaluations, 1.0):
-        row |= {"final_t1": at_one.final, "drop_t1": at_one.drop}
+        row["final_t1"] = at_one.final
     return row
 
 

@@ -38,9 +38,6 @@ class TextEnv(gymnasium.Env[str, str]):
     summary: ClassVar[str]
     #: Words the compact tokenizer needs for this environment's observations, thoughts and actions.
     vocabulary: ClassVar[tuple[str, ...]]
-    #: Largest and smallest environment return, for scales in figures.
-    reward_range: ClassVar[tuple[float, float]]
-
     #: Whether the observation shows the whole state, so that equal observations of a task are equal states.
     fully_observed: ClassVar[bool] = True
 

@@ -140,7 +140,6 @@ class FrozenLake(TextEnv):
         *(name, ICE, HOLE, GOAL, PLAYER, PLAYER_IN_HOLE, PLAYER_AT_GOAL),
         *(*_WORDS, *"0123456789", *ACTIONS),
     )
-    reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def __init__(
         self,

@@ -183,8 +183,6 @@ class Sokoban(TextEnv):
         *(name, SIDE, WALL, FLOOR, TARGET, BOX, PLAYER, BOX_ON_TARGET, PLAYER_ON_TARGET),
         *(*_WORDS, *"0123456789", *ACTIONS),
     )
-    #: Of the default options: 15 turns for nothing; solved in the fewest moves, 3.
-    reward_range: ClassVar[tuple[float, float]] = (-1.5, 10.7)
 
     def __init__(
         self,
