@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from arena.launch.plan import Options
+
 RunsDir = Annotated[
     Path, typer.Option("--runs-dir", envvar="ARENA_RUNS", help="Folder that holds the runs.", metavar="DIR")
 ]
@@ -23,8 +25,8 @@ Overrides = Annotated[
     ),
 ]
 
-DEFAULT_RUNS = Path("runs")
-DEFAULT_TIER = "cpu"
+DEFAULT_RUNS = Options.runs
+DEFAULT_TIER = Options.tier
 
 
 def whole_number(least: int) -> Callable[[str], int]:
