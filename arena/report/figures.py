@@ -139,9 +139,10 @@ class Metric:
 def movement_figure(data: EnvData) -> Figure:
     """KL to the behaviour policy and to the reference, and gradient norm."""
     caption = (
-        "KL: k3 estimates, token means over all mini-batches of the step; to the behaviour policy that "
-        "sampled the batch, and to the reference, which is the behaviour-cloned start. Gradient norm: "
-        "global, before clipping, mean over the mini-batches. Logarithmic axes; zeros are not drawn."
+        "KL: k3 estimates, token means; to the behaviour policy that sampled the batch, over all "
+        "mini-batches of the step, and to the reference, which is the behaviour-cloned start, over the first, "
+        "whose tokens are the policy's own. Gradient norm: global, before clipping, mean over the "
+        "mini-batches. Logarithmic axes; zeros are not drawn."
     )
     metrics = (
         Metric("kl_behaviour_k3", "KL to the behaviour policy, nats per token", number, log=True),
