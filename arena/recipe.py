@@ -143,7 +143,7 @@ class Recipe(Section):
     eval: EvalConfig = EvalConfig()
     record: RecordConfig = RecordConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
-    parts: dict[str, dict[str, float]] = Field(
+    parts: dict[str, dict[str, int | float | str]] = Field(
         default_factory=dict, description="The tier's defaults for algorithm parts, e.g. sequence_clip."
     )
 
@@ -155,10 +155,14 @@ class Recipe(Section):
     @property
     def start_hash(self) -> str:
         """Twelve hex digits that identify the BC start: only what it depends on."""
-        keep = {"env", "model", "bc", "seed", "eval"}
-        fields = self.model_dump(mode="json", include=keep)
-        fields["max_response_tokens"] = self.rollout.max_response_tokens
-        return _digest(fields)
+        return _digest(self.start_fields())
+
+    def start_fields(self) -> dict[str, Any]:
+        """The fields that the BC start depends on, as nested mappings."""
+        fields = self.model_dump(mode="json", include={"env", "model", "bc", "seed"})
+        fields["eval"] = {"episodes": self.eval.episodes, "temperature": self.eval.temperature}
+        fields["rollout"] = {"max_response_tokens": self.rollout.max_response_tokens}
+        return fields
 
 
 def _digest(fields: Mapping[str, Any]) -> str:

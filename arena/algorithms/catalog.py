@@ -57,7 +57,7 @@ MODIFIERS: dict[str, tuple[str, Callable[[], Any]]] = {
 _PARTS = ("aggregation", "advantage", "clip", "filter", "mask", "weighting")
 
 
-def get_algorithm(spec: str, parts: Mapping[str, Mapping[str, float]] | None = None) -> Algorithm:
+def get_algorithm(spec: str, parts: Mapping[str, Mapping[str, int | float | str]] | None = None) -> Algorithm:
     """The algorithm of a spec. `parts` are a tier's defaults by part kind, e.g. {"sequence_clip": {...}}.
 
     Raises UsageError for unknown names, fields and values.
@@ -119,7 +119,7 @@ def _split(text: str, spec: str) -> tuple[str, dict[str, str]]:
     return name, settings
 
 
-def _tier_part(part: Any, parts: Mapping[str, Mapping[str, float]]) -> Any:
+def _tier_part(part: Any, parts: Mapping[str, Mapping[str, int | float | str]]) -> Any:
     """The part with the tier's defaults for its kind."""
     settings = {} if part is None else parts.get(part.kind, {})
     for key, value in settings.items():

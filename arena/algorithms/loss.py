@@ -10,6 +10,7 @@ from torch import Tensor
 
 from arena.algorithms.aggregation import Denominators, denominators
 from arena.algorithms.catalog import Algorithm
+from arena.algorithms.clipping import MAX_LOG_RATIO
 from arena.algorithms.units import Units
 from arena.algorithms.weighting import EnergyStatistics, energy_statistics
 
@@ -98,7 +99,7 @@ def policy_loss(inputs: LossInputs, algorithm: Algorithm) -> LossOutput:
 
 def kl_k3(logprob: Float[Tensor, "*shape"], ref_logprob: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The k3 estimator of KL(pi || pi_ref) per token: exp(d) - d - 1, d = log pi_ref - log pi, d clamped to +-20."""
-    d = (ref_logprob - logprob).clamp(-20.0, 20.0)
+    d = (ref_logprob - logprob).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
     return torch.expm1(d) - d
 
 

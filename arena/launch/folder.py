@@ -23,7 +23,15 @@ LOCK = ".lock"
 LOCK_PATIENCE_SECONDS = 2.0
 
 #: The recipe fields that a BC start depends on, as `Recipe.start_hash` has them.
-_START_FIELDS = ("env.", "model.", "bc.", "eval.", "seed", "rollout.max_response_tokens")
+_START_FIELDS = (
+    "env.",
+    "model.",
+    "bc.",
+    "eval.episodes",
+    "eval.temperature",
+    "seed",
+    "rollout.max_response_tokens",
+)
 
 
 def is_run(run: Path) -> bool:

@@ -1,1 +1,1 @@
-"""Language models: build, load, save, score and sample. Knows nothing of environments or algorithms."""
+"""Language models: build or load, score, sample. Knows nothing of algorithms, and of environments only the format."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import torch
@@ -64,6 +65,4 @@ def load_policy(directory: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBa
 
 def frozen_copy(model: PreTrainedModel) -> PreTrainedModel:
     """A copy without gradients: the reference."""
-    copy = type(model)(model.config)
-    copy.load_state_dict(model.state_dict())
-    return copy.eval().requires_grad_(False)
+    return copy.deepcopy(model).eval().requires_grad_(False)

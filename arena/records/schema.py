@@ -486,4 +486,17 @@ TOKENS = Table(
     per_step_files=True,
 )
 
-TABLES: dict[str, Table] = {t.name: t for t in (STEPS, EVALS, EPISODES, TURNS, TOKENS)}
+DEMONSTRATIONS = Table(
+    "demonstrations",
+    "One row per cloned turn, in the folder of the BC start.",
+    (
+        Column("episode", _I32, "Expert episode, from 0; the successful ones are cloned."),
+        Column("turn", _I32, "Turn within the episode, from 0."),
+        Column("task_seed", _I64, "Environment seed, in the training split."),
+        Column("prompt", _STR, "Prompt text."),
+        Column("response", _STR, "The expert's response, end token left out."),
+    ),
+    per_step_files=False,
+)
+
+TABLES: dict[str, Table] = {t.name: t for t in (STEPS, EVALS, EPISODES, TURNS, TOKENS, DEMONSTRATIONS)}

@@ -78,7 +78,9 @@ def _array(values: Any, kind: pa.DataType) -> tuple[pa.Array, int]:
         else values
     )
     missing = (
-        np.array([v is None for v in values]) if isinstance(values, list) else np.zeros(len(numbers), bool)
+        np.array([v is None for v in values], bool)
+        if isinstance(values, list)
+        else np.zeros(len(numbers), bool)
     )
     bad = ~np.isfinite(numbers) & ~missing
     return pa.array(numbers, type=kind, mask=bad | missing), int(bad.sum())

@@ -16,7 +16,7 @@ from arena.algorithms.weighting import EnergyStatistics, energy_statistics
 from arena.policy.scoring import Rows, Scores, score
 from arena.recipe import Recipe
 from arena.records.schema import ROLES
-from arena.training.rollout import Episode
+from arena.training.rollout import Episode, Turn
 
 ACTION, THINK = ROLES.index("action"), ROLES.index("think")
 
@@ -67,6 +67,11 @@ class Batch:
         return len(self.rows)
 
 
+def format_penalty(turn: Turn, penalty: float) -> float:
+    """What a turn's format costs: 0, or `-penalty` if its response is not strictly valid."""
+    return 0.0 if turn.response.parsed.valid else -penalty
+
+
 def turn_rewards(groups: Sequence[Group], penalty: float) -> TurnRewards:
     """Rewards of every turn of the groups, in row order (group, episode, turn)."""
     turns = [
@@ -81,9 +86,7 @@ def turn_rewards(groups: Sequence[Group], penalty: float) -> TurnRewards:
         group=torch.tensor([g for _, g, _, _ in turns]),
         turn=torch.tensor([t for _, _, t, _ in turns]),
         reward=torch.tensor([turn.reward for *_, turn in turns], dtype=torch.float64),
-        penalty=torch.tensor(
-            [0.0 if turn.response.parsed.valid else -penalty for *_, turn in turns], dtype=torch.float64
-        ),
+        penalty=torch.tensor([format_penalty(turn, penalty) for *_, turn in turns], dtype=torch.float64),
         anchor=torch.tensor([anchors.setdefault(turn.anchor, len(anchors)) for *_, turn in turns]),
     )
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,11 +20,9 @@ from arena.recipe import Recipe
 from arena.records.files import Status, read_status, write_json, write_status
 from arena.records.writer import write_rows
 from arena.seeding import stream_seed, train_task_seed
+from arena.training import Progress
 from arena.training.evaluation import evaluate, success_rate
 from arena.training.rollout import Roller, build_prompt
-
-#: step, steps, latest success
-Progress = Callable[[int, int, float | None], None]
 
 #: AdamW's betas for cloning: over a few hundred steps a second moment of 0.999 is still warming up.
 BETAS = (0.9, 0.98)
@@ -66,8 +62,7 @@ def demonstrate(recipe: Recipe) -> tuple[list[Demonstration], float]:
             noisy = rng.random() < recipe.bc.expert_noise
             options = env.admissible_actions()
             action = options[rng.integers(len(options))] if noisy else env.expert_action()
-            shown = history[-recipe.env.history :] if recipe.env.history else []
-            prompt = build_prompt(env, shown, observation)
+            prompt = build_prompt(env, history, observation, recipe.env.history)
             response = format_response(f" {env.thought()}", action)
             turns.append(Demonstration(episode, len(turns), task_seed, prompt, response))
             history.append((observation, action))
@@ -105,7 +100,9 @@ def clone(recipe: Recipe, directory: Path, progress: Progress) -> None:
     evals = evaluate(model, roller, recipe, step=0)
     save_policy(directory / "model", model, codec.tokenizer)
     write_rows(directory / "evals.parquet", "evals", evals)
-    _write_demonstrations(directory, demonstrations)
+    write_rows(
+        directory / "demonstrations.parquet", "demonstrations", [asdict(turn) for turn in demonstrations]
+    )
     success = success_rate(evals, recipe.eval.temperature)
     bc = {
         "episodes": recipe.bc.episodes,
@@ -164,22 +161,3 @@ def _cosine(step: int, steps: int, warmup: int = 20, floor: float = 0.1) -> floa
     if step < warmup:
         return (step + 1) / warmup
     return floor + (1 - floor) * 0.5 * (1 + math.cos(math.pi * step / steps))
-
-
-def _write_demonstrations(directory: Path, demonstrations: list[Demonstration]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from arena.records.files import write_atomic
-
-    columns: dict[str, Any] = {
-        "episode": [d.episode for d in demonstrations],
-        "turn": [d.turn for d in demonstrations],
-        "task_seed": [d.task_seed for d in demonstrations],
-        "prompt": [d.prompt for d in demonstrations],
-        "response": [d.response for d in demonstrations],
-    }
-    write_atomic(
-        directory / "demonstrations.parquet",
-        lambda path: pq.write_table(pa.table(columns), path, compression="zstd"),
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,13 @@ from arena.records.files import Status, write_json, write_status
 from arena.records.schema import TABLES
 from arena.records.writer import write_rows
 from arena.seeding import stream_seed, train_task_seed
+from arena.training import Progress
 from arena.training.batch import Group, build_batch
 from arena.training.checkpoint import Counters, load_checkpoint, save_checkpoint
 from arena.training.evaluation import evaluate, success_rate
 from arena.training.recording import count_nonfinite, step_metrics, write_step_tables
 from arena.training.rollout import Roller
 from arena.training.update import optimise
-
-#: step, steps, latest success
-Progress = Callable[[int, int, float | None], None]
 
 #: Largest |log ratio| allowed in the first mini-batch of a step (fp32, dropout off): old and new log-probabilities
 #: come from the same weights. Below 1e-5 in every run so far; the rest is room for rounding, which grows with the
@@ -101,7 +99,7 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -
         before = time.perf_counter()
         if step % recipe.checkpoint.every == 0 or step == recipe.steps:
             save_checkpoint(directory, model, optimizer, counters)
-        write_status(directory, Status("running", recipe.hash, step, recipe.steps, success))
+            write_status(directory, Status("running", recipe.hash, step, recipe.steps, success))
         checkpoint_seconds = time.perf_counter() - before
         progress(step, recipe.steps, success)
 
@@ -117,7 +115,7 @@ def generate(
     At most `rollout.groups` groups are trained on; what the last round leaves missing is filled with rejected
     groups, in the order they were sampled.
     """
-    size, wanted = recipe.rollout.group_size, recipe.rollout.groups
+    wanted = recipe.rollout.groups
     rule = algorithm.filter if algorithm.filter and step > algorithm.filter.cold_start else None
     sampled: list[Group] = []
     for attempt in range(rule.max_batches if rule else 1):
@@ -129,8 +127,7 @@ def generate(
             break
     missing = wanted - sum(group.kept for group in sampled)
     fill = [group.group_id for group in sampled if not group.kept][:missing]
-    assert all(len(group.episodes) == size for group in sampled)
-    return [Group(g.group_id, g.generation_batch, g.episodes, g.kept, g.group_id in fill) for g in sampled]
+    return [replace(group, filled=group.group_id in fill) for group in sampled]
 
 
 def _round(step: int, attempt: int, recipe: Recipe, roller: Roller, model: PreTrainedModel) -> list[tuple]:

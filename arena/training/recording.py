@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from arena.algorithms.loss import kl_k3
 from arena.recipe import Recipe
 from arena.records.schema import EPISODES, TURNS
 from arena.records.writer import role_column, step_file, write_columns, write_rows
-from arena.training.batch import ACTION, THINK, Batch, Group
+from arena.training.batch import ACTION, THINK, Batch, Group, format_penalty
 from arena.training.update import UpdateResult
 
 #: The fixed band of `out_of_band_low/high`: comparable over methods with any clip rule or none.
@@ -97,7 +98,7 @@ def turn_rows(
                 "valid": parsed.valid,
                 "admissible": turn.admissible,
                 "reward": turn.reward,
-                "format_penalty": 0.0 if parsed.valid else -penalty,
+                "format_penalty": format_penalty(turn, penalty),
                 "anchor": turn.anchor,
                 "response_tokens": len(turn.sample.ids),
                 "truncated": turn.sample.truncated,
@@ -130,7 +131,7 @@ def episode_rows(step: int, groups: Sequence[Group], batch: Batch, penalty: floa
                 "kept": group.trained,
                 "filled": group.filled,
                 "reward": episode.reward,
-                "format_penalty": -penalty * (len(episode.turns) - episode.valid_turns),
+                "format_penalty": sum(format_penalty(turn, penalty) for turn in episode.turns),
                 "success": episode.success,
                 "turns": len(episode.turns),
                 "valid_turns": episode.valid_turns,
@@ -208,7 +209,6 @@ def _update_metrics(batch: Batch, result: UpdateResult) -> dict[str, Any]:
         batch.reference.logprob[at].double(),
         tokens.logprob.double(),
     )
-    moved = (new - old).clamp(-20, 20)
     first = (tokens.epoch == 0) & (tokens.minibatch == 0)
     policy, kl = np.mean(result.policy_loss), np.mean(result.kl_loss)
     return {
@@ -218,7 +218,7 @@ def _update_metrics(batch: Batch, result: UpdateResult) -> dict[str, Any]:
         "kl_loss": kl,
         "kl_ref_k3": float(tokens.kl_ref[first].double().mean()),
         "kl_ref_k1": float((new - ref)[first].mean()),
-        "kl_behaviour_k3": float((torch.expm1(moved) - moved).mean()),
+        "kl_behaviour_k3": float(kl_k3(old, new).mean()),
         "kl_behaviour_k1": float((old - new).mean()),
         "grad_norm": np.mean(result.grad_norm),
         "grad_norm_max": np.max(result.grad_norm),

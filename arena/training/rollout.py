@@ -66,8 +66,9 @@ class Episode:
         return sum(len(turn.sample.ids) for turn in self.turns)
 
 
-def build_prompt(env: TextEnv, history: Sequence[tuple[str, str]], observation: str) -> str:
-    """The prompt of a turn: the rules, the last observations with their actions, the current observation."""
+def build_prompt(env: TextEnv, history: Sequence[tuple[str, str]], observation: str, keep: int) -> str:
+    """The prompt of a turn: the rules, the last `keep` observations with their actions, the current observation."""
+    history = history[len(history) - min(keep, len(history)) :]
     if env.observation_style == "compact":
         earlier = [part for pair in history for part in pair]
         return " ".join([env.instruction, *earlier, observation])
@@ -167,7 +168,7 @@ class _Running:
         self.done = False
 
     def prompt(self, history: int) -> str:
-        return build_prompt(self.env, self.history[-history:] if history else [], self.observation)
+        return build_prompt(self.env, self.history, self.observation, history)
 
     def step(self, prompt: str, prompt_ids: list[int], drawn: Sample, response: Response) -> None:
         action = response.parsed.action or ""
