@@ -115,9 +115,8 @@ def test_episode_return_sums_turns_without_penalties(order):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_discounted_return_to_go_by_hand(order):
-    given_order = shuffled(TWO_EPISODES, order)
     plain = [1 + 0.5 * (2 + 0.5 * 4), 2 + 0.5 * 4, 4, 1.5, 3]
-    assert discounted_return(given_order, 0.5).tolist() == [plain[i] for i in order]
+    assert discounted_return(shuffled(TWO_EPISODES, order), 0.5).tolist() == [plain[i] for i in order]
 
 
 def test_every_turn_carries_its_episodes_advantage_and_its_own_penalty():
@@ -196,10 +195,15 @@ def test_gigpo_separates_turns_of_groups_with_equal_returns():
     assert out.total.tolist() == pytest.approx([QUARTER, -QUARTER, 0.0])
 
 
-def test_gigpo_step_part_sees_format_penalties():
-    # Returns to go with penalties: -0.1 and 0 at the shared anchor.
-    out = GiGPO(omega=2.0, gamma=0.5)(rewards((0, 0, 0, 0.0, -0.1, 0), (1, 0, 0, 0.0, 0.0, 0)))
+def test_a_format_penalty_enters_the_step_part_of_its_own_turn_alone():
+    # Episode 0 is penalised at its second turn, episode 1 never; they share both anchors.
+    out = GiGPO(omega=2.0, gamma=0.5)(
+        rewards(
+            (0, 0, 0, 0.0, 0.0, 0), (0, 0, 1, 0.0, -0.1, 1), (1, 0, 0, 0.0, 0.0, 0), (1, 0, 1, 0.0, 0.0, 1)
+        )
+    )
+    # At the second anchor the returns to go are -0.1 and 0; at the first, 0 and 0.
     step = 0.05 / (0.005**0.5 + 1e-6)
-    assert out.step.tolist() == pytest.approx([-step, step])
-    assert out.episode.tolist() == [0.0, 0.0]
-    assert out.total.tolist() == pytest.approx([-0.1 - 2 * step, 2 * step])
+    assert out.step.tolist() == pytest.approx([0.0, -step, 0.0, step])
+    assert out.episode.tolist() == [0.0] * 4
+    assert out.total.tolist() == pytest.approx([0.0, -0.1 - 2 * step, 0.0, 2 * step])

@@ -1,0 +1,200 @@
+"""Recipes: what overrides what, what identifies a cell and a start, and what a wrong field is told."""
+
+import pytest
+from pydantic import ValidationError
+
+from arena import recipe as recipe_module
+from arena.algorithms.catalog import get_algorithm
+from arena.algorithms.filtering import DynamicFilter
+from arena.errors import UsageError
+from arena.recipe import Recipe, load_tier, merge, parse_overrides, resolve, tier_names
+
+TIER = {
+    "description": "for this test",
+    "steps": 7,
+    "bc": {"steps": 11, "batch_size": 5},
+    "env": {"max_turns": 6, "options": {"size": 4, "slippery": False}},
+    "parts": {"token_clip": {"clip_low": 0.1}},
+    "envs": {"sokoban": {"bc": {"steps": 13}, "env": {"options": {"size": 5}}}},
+}
+
+
+@pytest.fixture
+def tier(monkeypatch):
+    monkeypatch.setattr(recipe_module, "load_tier", lambda name: merge({}, TIER))
+
+
+def test_environment_sections_lie_on_the_tier_and_overrides_on_both(tier):
+    plain = resolve("any", "frozen_lake", "grpo", 3)
+    assert (plain.tier, plain.env.name, plain.algorithm, plain.seed, plain.steps) == (
+        "any",
+        "frozen_lake",
+        "grpo",
+        3,
+        7,
+    )
+    assert (plain.bc.steps, plain.bc.batch_size) == (11, 5)
+    assert plain.env.options == {"size": 4, "slippery": False}
+    assert plain.kl.coef == Recipe.model_fields["kl"].default.coef
+    sokoban = resolve("any", "sokoban", "grpo", 3)
+    assert (sokoban.bc.steps, sokoban.bc.batch_size) == (13, 5)
+    assert sokoban.env.options == {"size": 5, "slippery": False}
+    over = resolve("any", "sokoban", "grpo", 3, {"bc": {"steps": 17}, "env": {"options": {"slippery": True}}})
+    assert (over.bc.steps, over.bc.batch_size, over.steps) == (17, 5, 7)
+    assert over.env.options == {"size": 5, "slippery": True}
+    # The tier itself is not changed.
+    assert resolve("any", "sokoban", "grpo", 3) == sokoban
+
+
+def test_what_was_asked_for_is_not_overridden(tier):
+    asked = resolve("any", "sokoban", "grpo", 3, {"algorithm": "gspo", "seed": 9, "env": {"name": "other"}})
+    assert (asked.algorithm, asked.seed, asked.env.name) == ("grpo", 3, "sokoban")
+
+
+def test_tiers_set_defaults_of_algorithm_parts(tier):
+    made = resolve("any", "sokoban", "grpo:clip_high=0.3", 0)
+    clip = get_algorithm(made.algorithm, made.parts).clip
+    assert (clip.clip_low, clip.clip_high) == (0.1, 0.3)
+    # Whole numbers and words keep their type.
+    made = resolve("any", "sokoban", "sampo", 0, {"parts": {"dynamic": {"max_batches": 2, "on": "reward"}}})
+    assert get_algorithm(made.algorithm, made.parts).filter == DynamicFilter(on="reward", max_batches=2)
+
+
+@pytest.mark.parametrize("name", tier_names())
+@pytest.mark.parametrize("env", ["frozen_lake", "sokoban"])
+def test_tiers_that_ship_are_recipes(name, env):
+    made = resolve(name, env, "sampo", 0)
+    assert made.tier == name
+    assert load_tier(name)["description"]
+    get_algorithm(made.algorithm, made.parts)
+    assert Recipe.model_validate(made.model_dump(mode="json")) == made
+
+
+def test_overrides_are_read_as_toml_else_as_text():
+    pairs = [
+        "kl.coef=0.02",
+        "steps=5",
+        "record.enabled=false",
+        "env.options.map=S_G",
+        "a.b.c=[1, 2]",
+        "d='5'",
+        "e=",
+    ]
+    assert parse_overrides(pairs) == {
+        "kl": {"coef": 0.02},
+        "steps": 5,
+        "record": {"enabled": False},
+        "env": {"options": {"map": "S_G"}},
+        "a": {"b": {"c": [1, 2]}},
+        "d": "5",
+        "e": "",
+    }
+    assert parse_overrides(["steps=1", "steps=2", "kl.coef=a=b"]) == {"steps": 2, "kl": {"coef": "a=b"}}
+    assert parse_overrides([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (["steps"], "--set takes section.key=value, e.g. --set kl.coef=0.02; given 'steps'."),
+        (["=5"], "--set takes section.key=value, e.g. --set kl.coef=0.02; given '=5'."),
+        (["kl=1", "kl.coef=2"], "--set kl.coef: 'kl' was already given a value."),
+    ],
+)
+def test_wrong_overrides(pairs, message):
+    with pytest.raises(UsageError) as error:
+        parse_overrides(pairs)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            {"kl": {"coeff": 0.1}},
+            "unknown recipe field 'kl.coeff'. Did you mean 'kl.coef'? Allowed: kl.coef.",
+        ),
+        ({"kl": {"coef": -1}}, "recipe field kl.coef: input should be greater than or equal to 0; given -1."),
+        (
+            {"steps": "many"},
+            "recipe field steps: input should be a valid integer, unable to parse string as an integer; given 'many'.",
+        ),
+        (
+            {"env": {"observation": "long"}},
+            "recipe field env.observation: input should be 'compact' or 'full'; given 'long'.",
+        ),
+        (
+            {"format": {"penalty": -0.5}, "checkpoint": {"evry": 2}},
+            "recipe field format.penalty: input should be greater than or equal to 0; given -0.5.\n"
+            "unknown recipe field 'checkpoint.evry'. Did you mean 'checkpoint.every'? Allowed: checkpoint.every.",
+        ),
+    ],
+)
+def test_a_wrong_field_is_told_what_is_allowed(tier, overrides, message):
+    with pytest.raises(UsageError) as error:
+        resolve("any", "sokoban", "grpo", 0, overrides)
+    assert str(error.value) == message
+
+
+def test_unknown_section_and_unknown_tier():
+    with pytest.raises(
+        UsageError, match=r"^unknown recipe field 'evla'. Did you mean 'eval'\? Allowed: algorithm, bc"
+    ):
+        resolve("cpu", "sokoban", "grpo", 0, {"evla": {"every": 3}})
+    with pytest.raises(UsageError, match=r"^unknown tier 'cpuu'. Did you mean 'cpu'\? Allowed: "):
+        load_tier("cpuu")
+
+
+def test_recipes_are_frozen(tier):
+    made = resolve("any", "sokoban", "grpo", 0)
+    with pytest.raises(ValidationError):
+        made.steps = 3  # ty: ignore
+    with pytest.raises(ValidationError):
+        made.kl.coef = 0.0  # ty: ignore
+
+
+#: Overrides that change what the cell's records are, and those among them that change its start.
+CELL_ONLY = [
+    {"steps": 8},
+    {"optim": {"learning_rate": 1e-4}},
+    {"rollout": {"temperature": 0.5}},
+    {"kl": {"coef": 0.5}},
+    {"format": {"penalty": 0.2}},
+    {"checkpoint": {"every": 2}},
+    {"eval": {"every": 3}},
+    {"parts": {"token_clip": {"clip_low": 0.2}}},
+]
+START_TOO = [
+    {"bc": {"steps": 12}},
+    {"env": {"max_turns": 9}},
+    {"env": {"options": {"size": 6}}},
+    {"model": {"hidden_size": 32}},
+    {"eval": {"episodes": 3}},
+    {"rollout": {"max_response_tokens": 20}},
+]
+
+
+@pytest.mark.parametrize("overrides", CELL_ONLY + START_TOO)
+def test_hashes_know_what_they_depend_on(tier, overrides):
+    base = resolve("any", "sokoban", "grpo", 0)
+    other = resolve("any", "sokoban", "grpo", 0, overrides)
+    assert other.hash != base.hash
+    assert (other.start_hash != base.start_hash) == (overrides in START_TOO)
+
+
+def test_methods_share_a_start_and_seeds_do_not(tier):
+    base = resolve("any", "sokoban", "grpo", 0)
+    method, seed = resolve("any", "sokoban", "gspo+gigpo", 0), resolve("any", "sokoban", "grpo", 1)
+    assert base.hash == resolve("any", "sokoban", "grpo", 0).hash
+    assert len({base.hash, method.hash, seed.hash}) == 3
+    assert base.start_hash == method.start_hash != seed.start_hash
+    assert len(base.hash) == 12
+    # A recipe read back from its file is the same cell.
+    assert Recipe.model_validate_json(base.model_dump_json()).hash == base.hash
+
+
+def test_merge_leaves_its_arguments_alone():
+    base, over = {"a": {"b": 1, "c": {"d": 2}}, "e": 3}, {"a": {"c": {"f": 4}}, "e": {"g": 5}}
+    assert merge(base, over) == {"a": {"b": 1, "c": {"d": 2, "f": 4}}, "e": {"g": 5}}
+    assert base == {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
+    assert over == {"a": {"c": {"f": 4}}, "e": {"g": 5}}
