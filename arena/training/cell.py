@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +40,8 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -
     Records of a step are written before its checkpoint, and records past the checkpoint are dropped on resume:
     whenever the process dies, the resumed run ends with the same records and weights.
     """
-    algorithm = get_algorithm(recipe.algorithm, recipe.parts)
-    model, tokenizer = load_policy(start / "model")
-    reference = frozen_copy(model)
-    codec = TextCodec(tokenizer)
-    roller = Roller(recipe.env, codec, recipe.rollout.max_response_tokens)
-    optimizer = torch.optim.AdamW(
-        model.parameters(), lr=recipe.optim.learning_rate, weight_decay=recipe.optim.weight_decay, fused=True
-    )
+    cell = _Cell.open(recipe, directory, start)
+    model, optimizer = cell.model, cell.optimizer
     write_json(directory / "recipe.json", {**recipe.model_dump(mode="json"), "hash": recipe.hash})
     counters = load_checkpoint(directory, model, optimizer) or Counters(0, 0)
     steps_rows, eval_rows = _rewind(directory, start, counters.step)
@@ -56,45 +50,19 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -
 
     checkpoint_seconds = None
     for step in range(counters.step + 1, recipe.steps + 1):
-        clock = _Clock()
-        learning_rate = recipe.optim.learning_rate * min(1.0, step / (recipe.optim.warmup + 1))
-        for parameters in optimizer.param_groups:
-            parameters["lr"] = learning_rate
-        groups = generate(step, algorithm, recipe, roller, model)
-        clock.lap("seconds_rollout")
-        env_seconds = roller.take_env_seconds()
-        trained = [group for group in groups if group.trained]
-        batch = build_batch(trained, model, reference, algorithm, recipe, codec.pad_id)
-        clock.lap("seconds_scoring")
-        result = optimise(model, optimizer, batch, algorithm, recipe, step)
-        clock.lap("seconds_update")
-        metrics = step_metrics(groups, batch, result)
-        _check_first_minibatch(metrics["first_log_ratio_max"])
-        counters = Counters(step, counters.tokens_sampled + metrics["tokens_sampled"])
-        nonfinite = (
-            write_step_tables(directory, step, groups, batch, result, recipe) if recipe.record.enabled else 0
-        )
-        clock.lap("seconds_record")
+        row = cell.train(step)
+        counters = Counters(step, counters.tokens_sampled + row["tokens_sampled"])
+        before = time.perf_counter()
         if step % recipe.eval.every == 0 or step == recipe.steps:
-            eval_rows += evaluate(model, roller, recipe, step)
-            roller.take_env_seconds()
+            evaluation = evaluate(model, cell.roller, recipe, step)
+            eval_rows += evaluation
             write_rows(directory / "evals.parquet", "evals", eval_rows)
-            success = success_rate(_at_step(eval_rows, step), recipe.eval.temperature)
-        clock.lap("seconds_eval")
-        steps_rows.append(
-            {
-                "step": step,
-                **metrics,
-                "loss": metrics["policy_loss"] + recipe.kl.coef * metrics["kl_loss"],
-                "tokens_sampled_total": counters.tokens_sampled,
-                "learning_rate": learning_rate,
-                "nonfinite": nonfinite + count_nonfinite(metrics),
-                "seconds_env": env_seconds,
-                "seconds_checkpoint": checkpoint_seconds,
-                **clock.laps,
-                "seconds_step": clock.total,
-            }
-        )
+            success = success_rate(evaluation, recipe.eval.temperature)
+        row["seconds_eval"] = time.perf_counter() - before
+        row["seconds_step"] += row["seconds_eval"]
+        row["seconds_checkpoint"] = checkpoint_seconds
+        row["tokens_sampled_total"] = counters.tokens_sampled
+        steps_rows.append(row)
         write_rows(directory / "steps.parquet", "steps", steps_rows)
         before = time.perf_counter()
         if step % recipe.checkpoint.every == 0 or step == recipe.steps:
@@ -103,8 +71,77 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -
         checkpoint_seconds = time.perf_counter() - before
         progress(step, recipe.steps, success)
 
-    save_policy(directory / "model", model, tokenizer)
+    save_policy(directory / "model", model, cell.codec.tokenizer)
     write_status(directory, Status("done", recipe.hash, recipe.steps, recipe.steps, success))
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """What a cell trains with."""
+
+    recipe: Recipe
+    directory: Path
+    algorithm: Algorithm
+    model: PreTrainedModel
+    reference: PreTrainedModel
+    optimizer: torch.optim.Optimizer
+    codec: TextCodec
+    roller: Roller
+
+    @staticmethod
+    def open(recipe: Recipe, directory: Path, start: Path) -> _Cell:
+        """Everything at the BC start."""
+        model, tokenizer = load_policy(start / "model")
+        codec = TextCodec(tokenizer)
+        optimizer = torch.optim.AdamW(
+            model.parameters(),
+            lr=recipe.optim.learning_rate,
+            weight_decay=recipe.optim.weight_decay,
+            fused=True,
+        )
+        return _Cell(
+            recipe=recipe,
+            directory=directory,
+            algorithm=get_algorithm(recipe.algorithm, recipe.parts),
+            model=model,
+            reference=frozen_copy(model),
+            optimizer=optimizer,
+            codec=codec,
+            roller=Roller(recipe.env, codec, recipe.rollout.max_response_tokens),
+        )
+
+    def train(self, step: int) -> dict[str, Any]:
+        """One training step: sample, score, update, record. Returns its row of `steps`, as far as it is known."""
+        recipe, algorithm, model = self.recipe, self.algorithm, self.model
+        learning_rate = recipe.optim.learning_rate * min(1.0, step / (recipe.optim.warmup + 1))
+        for parameters in self.optimizer.param_groups:
+            parameters["lr"] = learning_rate
+        self.roller.take_env_seconds()  # what an evaluation left there
+        clock = _Clock()
+        groups = generate(step, algorithm, recipe, self.roller, model)
+        clock.lap("seconds_rollout")
+        env_seconds = self.roller.take_env_seconds()
+        trained = [group for group in groups if group.trained]
+        batch = build_batch(trained, model, self.reference, algorithm, recipe, self.codec.pad_id)
+        clock.lap("seconds_scoring")
+        result = optimise(model, self.optimizer, batch, algorithm, recipe, step)
+        clock.lap("seconds_update")
+        metrics = step_metrics(groups, batch, result)
+        _check_first_minibatch(metrics["first_log_ratio_max"])
+        nonfinite = count_nonfinite(metrics)
+        if recipe.record.enabled:
+            nonfinite += write_step_tables(self.directory, step, groups, batch, result, recipe)
+        clock.lap("seconds_record")
+        return {
+            "step": step,
+            **metrics,
+            "loss": metrics["policy_loss"] + recipe.kl.coef * metrics["kl_loss"],
+            "learning_rate": learning_rate,
+            "nonfinite": nonfinite,
+            "seconds_env": env_seconds,
+            **clock.laps,
+            "seconds_step": clock.total,
+        }
 
 
 def generate(

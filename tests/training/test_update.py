@@ -1,0 +1,223 @@
+"""The update: its gradient depends on the mini-batch alone, its first ratio is 1, and it skips what is void."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from arena.algorithms.aggregation import denominators
+from arena.algorithms.catalog import CATALOG, get_algorithm
+from arena.records.schema import ROLES
+from arena.seeding import stream_seed
+from arena.training.batch import ACTION, THINK, build_batch
+from arena.training.cell import generate
+from arena.training.update import forward, minibatches, optimise
+from tests.training.conftest import World, tiny
+
+SPECS = [*CATALOG, "cispo+seqmask", "gspo+actfocus"]
+
+
+@pytest.fixture(scope="module")
+def groups(start):
+    """Two mixed groups of four episodes."""
+    world = World(start)
+    sampled = generate(1, get_algorithm("grpo"), tiny(), world.roller, world.model)
+    assert all(len({e.reward for e in group.episodes}) > 1 for group in sampled)
+    return sampled
+
+
+def make_batch(world, groups, spec="grpo"):
+    return build_batch(
+        groups, world.model, world.reference, get_algorithm(spec), tiny(spec), world.codec.pad_id
+    )
+
+
+def move(model, scale=0.02):
+    """Leave the behaviour policy: ratios on both sides of every clip, a KL to the reference."""
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(scale * torch.randn(p.shape, generator=generator))
+
+
+def gradient(world, batch, spec, parts, only_role=None):
+    """Loss and gradient of one mini-batch given as micro-batches of row indices."""
+    algorithm, recipe = get_algorithm(spec), tiny(spec)
+    index = torch.cat(parts)
+    totals = denominators(batch.rows.mask[index], batch.weight[index])
+    world.model.zero_grad()
+    loss = 0.0
+    for micro in parts:
+        policy, penalty, _ = forward(
+            world.model, batch, micro, totals, algorithm, recipe, only_role=only_role
+        )
+        total = policy if only_role is not None else policy + recipe.kl.coef * penalty
+        total.backward()
+        loss += total.item()
+    return loss, torch.cat([p.grad.flatten() for p in world.model.parameters()])
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_gradient_does_not_depend_on_split_padding_or_order(world, groups, spec):
+    batch = make_batch(world, groups, spec)
+    move(world.model)
+    rows = torch.arange(len(batch))
+    loss, expected = gradient(world, batch, spec, [rows])
+    assert expected.norm() > 1e-3
+    shuffled = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(1))]
+    # One row at a time is padded to itself alone; the whole is padded to its longest row.
+    for parts in (rows.split(1), rows.split(7), [shuffled], shuffled.split(5)):
+        other_loss, other = gradient(world, batch, spec, list(parts))
+        assert other_loss == pytest.approx(loss, abs=1e-5)
+        assert (other - expected).norm() <= 1e-5 * max(1.0, float(expected.norm()))
+
+
+def test_the_moved_policy_reaches_every_clip(world, groups):
+    batch = make_batch(world, groups)
+    move(world.model)
+    rows = torch.arange(len(batch))
+    totals = denominators(batch.rows.mask, batch.weight)
+    for spec in ("grpo", "gspo"):
+        _, _, tokens = forward(world.model, batch, rows, totals, get_algorithm(spec), tiny(spec))
+        assert tokens.clipped_low.any()
+        assert tokens.clipped_high.any()
+    _, _, tokens = forward(world.model, batch, rows, totals, get_algorithm("cispo+seqmask"), tiny())
+    assert 0 < tokens.masked.sum() < len(tokens.masked)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_first_ratio_is_one_and_first_kl_is_zero(world, groups, spec):
+    batch = make_batch(world, groups, spec)
+    optimizer = torch.optim.AdamW(world.model.parameters(), lr=1e-3)
+    result = optimise(world.model, optimizer, batch, get_algorithm(spec), tiny(spec), step=1)
+    first = (result.tokens.epoch == 0) & (result.tokens.minibatch == 0)
+    assert result.tokens.log_ratio[first].abs().max() <= 1e-5
+    assert result.tokens.kl_ref[first].max() <= 1e-10
+    assert abs(result.kl_loss[0]) <= 1e-10
+    # The second mini-batch sees another policy.
+    assert result.tokens.log_ratio[~first].abs().max() > 1e-3
+    assert result.kl_loss[1] > 1e-7
+    assert result.skipped == 0
+
+
+def test_updates_cover_every_response_token_once_per_epoch(world, groups):
+    batch = make_batch(world, groups)
+    recipe = tiny(optim={"epochs": 3, "minibatches": 4, "micro_rows": 3})
+    optimizer = torch.optim.AdamW(world.model.parameters(), lr=1e-3)
+    result = optimise(world.model, optimizer, batch, get_algorithm("grpo"), recipe, step=1)
+    t = result.tokens
+    assert len(t.row) == 3 * int(batch.rows.mask.sum())
+    for epoch in range(3):
+        at = t.epoch == epoch
+        counts = torch.zeros_like(batch.rows.mask, dtype=torch.long)
+        counts.index_put_(
+            (t.row[at], t.position[at]), torch.ones(int(at.sum()), dtype=torch.long), accumulate=True
+        )
+        assert torch.equal(counts, batch.rows.mask.long())
+        # A row is in one mini-batch of the epoch, as the stream of the epoch says.
+        seed = stream_seed("minibatches", "frozen_lake", 0, 1, epoch)
+        for number, index in enumerate(minibatches(len(batch), 4, seed)):
+            assert set(t.row[at & (t.minibatch == number)].tolist()) == set(index.tolist())
+    assert len(result.policy_loss) == len(result.kl_loss) == len(result.grad_norm) == 12
+
+
+def test_mini_batches_split_the_rows():
+    parts = minibatches(10, 4, seed=3)
+    assert sorted(i for part in parts for i in part.tolist()) == list(range(10))
+    assert sorted(map(len, parts)) == [2, 2, 3, 3]
+    assert [p.tolist() for p in parts] == [p.tolist() for p in minibatches(10, 4, seed=3)]
+    assert [p.tolist() for p in parts] != [p.tolist() for p in minibatches(10, 4, seed=4)]
+    assert [len(p) for p in minibatches(3, 4, seed=3)] == [1, 1, 1]
+
+
+def weights(world):
+    return torch.cat([p.detach().flatten().clone() for p in world.model.parameters()])
+
+
+def test_one_update_is_one_clipped_adam_step(world, groups):
+    """Against the same step made by hand."""
+    batch, other = make_batch(world, groups), World.__new__(World)
+    other.model = type(world.model)(world.model.config)
+    other.model.load_state_dict(world.model.state_dict())
+    recipe = tiny(optim={"minibatches": 1, "max_grad_norm": 0.01})
+    optimizer = torch.optim.AdamW(world.model.parameters(), lr=1e-3, weight_decay=0.1)
+    result = optimise(world.model, optimizer, batch, get_algorithm("grpo"), recipe, step=1)
+    _, raw = gradient(other, batch, "grpo", [torch.arange(len(batch))])
+    assert result.grad_norm == pytest.approx([raw.norm().item()], rel=1e-4)
+    assert raw.norm() > 0.01
+    by_hand = torch.optim.AdamW(other.model.parameters(), lr=1e-3, weight_decay=0.1)
+    for p in other.model.parameters():
+        p.grad *= 0.01 / (raw.norm() + 1e-6)
+    by_hand.step()
+    assert (weights(world) - weights(other)).abs().max() < 1e-6
+
+
+def test_a_mini_batch_of_zero_weight_takes_no_step(world, groups):
+    batch = make_batch(world, groups)
+    batch = replace(batch, weight=torch.zeros_like(batch.weight))
+    before = weights(world)
+    optimizer = torch.optim.AdamW(world.model.parameters(), lr=1e-3, weight_decay=0.1)
+    result = optimise(world.model, optimizer, batch, get_algorithm("actfocus"), tiny(), step=1)
+    assert result.skipped == 2
+    assert torch.equal(weights(world), before)
+    assert result.policy_loss == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("bad", [torch.inf, torch.nan])
+def test_a_non_finite_gradient_takes_no_step(world, groups, bad):
+    batch = make_batch(world, groups)
+    poisoned = batch.advantages.total.clone()
+    poisoned[3] = bad
+    batch = replace(batch, advantages=replace(batch.advantages, total=poisoned))
+    before = weights(world)
+    optimizer = torch.optim.AdamW(world.model.parameters(), lr=1e-3)
+    result = optimise(world.model, optimizer, batch, get_algorithm("grpo"), tiny(), step=1)
+    # One of the two mini-batches holds row 3, the other is taken.
+    assert result.skipped == 1
+    assert weights(world).isfinite().all()
+    assert not torch.equal(weights(world), before)
+
+
+def test_equal_rewards_without_kl_or_penalty_leave_the_policy_alone(world, groups):
+    batch = make_batch(world, groups)
+    batch = replace(
+        batch, advantages=replace(batch.advantages, total=torch.zeros(len(batch), dtype=torch.float64))
+    )
+    recipe = tiny(kl={"coef": 0.0})
+    before = weights(world)
+    optimizer = torch.optim.AdamW(world.model.parameters(), lr=1e-3, weight_decay=0.0)
+    result = optimise(world.model, optimizer, batch, get_algorithm("grpo"), recipe, step=1)
+    assert result.grad_norm == [0.0, 0.0]
+    assert torch.equal(weights(world), before)
+
+
+@pytest.mark.parametrize("spec", ["grpo", "gspo", "actfocus"])
+def test_gradients_by_role_add_up_to_the_policy_gradient(world, groups, spec):
+    batch = make_batch(world, groups, spec)
+    rows = [torch.arange(len(batch))]
+    roles = [ROLES.index(name) for name in ("think", "action", "other", "eos")]
+    parts = [gradient(world, batch, spec, rows, only_role=role)[1] for role in roles]
+    _, total = gradient(world, batch, spec, rows)
+    assert parts[0].norm() > 0 < parts[1].norm()
+    # At the start the KL has no gradient.
+    assert (sum(parts) - total).norm() <= 1e-5
+
+
+def test_gradient_norms_by_role_are_those_of_the_first_mini_batch_and_change_nothing(world, groups, start):
+    batch = make_batch(world, groups)
+    plain = World(start)
+    recipe = tiny(record={"grad_by_role": True})
+    first = minibatches(len(batch), 2, stream_seed("minibatches", "frozen_lake", 0, 1, 0))[0]
+    expected = {
+        role: gradient(world, batch, "grpo", [first], only_role=role)[1].norm() for role in (THINK, ACTION)
+    }
+    for one, settings in ((world, recipe), (plain, tiny())):
+        optimizer = torch.optim.AdamW(one.model.parameters(), lr=1e-3)
+        result = optimise(one.model, optimizer, batch, get_algorithm("grpo"), settings, step=1)
+        if settings is recipe:
+            assert set(result.grad_norm_by_role) == {THINK, ACTION}
+            for role, norm in expected.items():
+                assert result.grad_norm_by_role[role] == pytest.approx(norm.item(), rel=1e-4)
+        else:
+            assert result.grad_norm_by_role == {}
+    assert torch.equal(weights(world), weights(plain))
