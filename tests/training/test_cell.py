@@ -118,6 +118,7 @@ class Killable:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
+            cwd=Path(__file__).parents[2],
             env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"},
         )
 
@@ -154,20 +155,15 @@ def killable():
 
 #: The files of a three-step cell in the order of their making; the process dies at one after the other.
 MOMENTS = [
-    ("recipe.json", "before", 1),
     ("status.json", "after", 1),
-    ("episodes/step-00001.parquet", "after", 1),
     ("tokens/step-00001.parquet", "before", 1),
     ("steps.parquet", "after", 1),
     (STATE_FILE, "before", 1),
     # From here on there is a checkpoint of step 1, and no evaluation of the cell's own yet.
     (STATE_FILE, "after", 1),
-    ("turns/step-00002.parquet", "after", 1),
     ("evals.parquet", "before", 1),
     ("evals.parquet", "after", 1),
-    ("steps.parquet", "before", 1),
     (STATE_FILE, "after", 1),
-    ("tokens/step-00003.parquet", "after", 1),
     ("steps.parquet", "after", 1),
     (STATE_FILE, "after", 1),
     # All steps are done: the last status comes after the model.
