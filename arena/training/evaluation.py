@@ -14,8 +14,8 @@ from arena.training.rollout import Roller
 
 
 def temperatures(recipe: Recipe, step: int) -> list[float]:
-    """The recipe's evaluation temperature and 1; at step 0 also greedy (0)."""
-    return sorted({recipe.eval.temperature, 1.0} | ({0.0} if step == 0 else set()))
+    """The recipe's evaluation temperature and 1; at step 0 also greedy (0) and 0.5: the start at its best."""
+    return sorted({recipe.eval.temperature, 1.0} | ({0.0, 0.5} if step == 0 else set()))
 
 
 def evaluate(

@@ -11,7 +11,7 @@ from tests.training.conftest import tiny
 def test_temperatures():
     assert temperatures(tiny(), step=0) == [0.0, 0.5, 1.0]
     assert temperatures(tiny(), step=4) == [0.5, 1.0]
-    assert temperatures(tiny(eval={"temperature": 1.0}), step=0) == [0.0, 1.0]
+    assert temperatures(tiny(eval={"temperature": 1.0}), step=0) == [0.0, 0.5, 1.0]
     assert temperatures(tiny(eval={"temperature": 0.0}), step=4) == [0.0, 1.0]
 
 
