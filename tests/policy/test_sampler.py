@@ -1,7 +1,5 @@
 """Sampling: the same distribution as scoring, the same greedy path as transformers, one row at a time."""
 
-from itertools import pairwise
-
 import pytest
 import torch
 
@@ -61,31 +59,48 @@ def test_responses_end_with_their_end_token_or_at_the_limit(model, prompts, nois
         assert len(s.ids) == LIMIT if s.truncated else s.ids.index(eos) == len(s.ids) - 1
 
 
-def test_finished_rows_leave_the_batch_and_nothing_else_changes(
-    model, prompts, noise, eos, codec, monkeypatch
-):
-    sizes = []
+@pytest.fixture
+def sizes(monkeypatch):
+    """The number of rows of each forward pass."""
+    seen = []
     forward = sampler._next_logits
 
     def counted(model, ids, *rest):
-        sizes.append(len(ids))
+        seen.append(len(ids))
         return forward(model, ids, *rest)
 
     monkeypatch.setattr(sampler, "_next_logits", counted)
+    return seen
+
+
+@pytest.mark.parametrize("below", [0.4, 0.8, 1.0])
+def test_finished_rows_leave_the_batch_and_nothing_else_changes(
+    model, prompts, noise, eos, codec, monkeypatch, sizes, below
+):
     monkeypatch.setattr(sampler, "COMPACT_BELOW", 0.0)
     whole = draw(model, prompts, noise, eos, codec.pad_id)
     assert set(sizes) == {len(prompts)}
     sizes.clear()
-    monkeypatch.setattr(sampler, "COMPACT_BELOW", 1.0)
+    monkeypatch.setattr(sampler, "COMPACT_BELOW", below)
     compacted = draw(model, prompts, noise, eos, codec.pad_id)
-    assert all(later <= earlier for earlier, later in pairwise(sizes))
     assert sizes[-1] < sizes[0]
-    # Every row in the batch is one that is still sampling.
-    assert sizes == [sum(len(s.ids) > t for s in compacted) for t in range(len(sizes))]
+    for t, size in enumerate(sizes):
+        # Rows that have ended stay ended, whatever they would sample next.
+        sampling = sum(len(s.ids) > t for s in compacted)
+        assert below * size < sampling <= size or sampling == size
     assert [s.ids for s in compacted] == [s.ids for s in whole]
     for a, b in zip(compacted, whole, strict=True):
         assert a.logprobs == pytest.approx(b.logprobs, abs=1e-5)
     assert_logprobs_are_scores(model, prompts, compacted, codec.pad_id, 1.0)
+
+
+def test_sampling_stops_with_the_last_row(model, prompts, noise, eos, codec, monkeypatch, sizes):
+    ended = [i for i, s in enumerate(draw(model, prompts, noise, eos, codec.pad_id)) if not s.truncated]
+    assert len(ended) > 1
+    monkeypatch.setattr(sampler, "COMPACT_BELOW", 0.0)
+    sizes.clear()
+    samples = draw(model, [prompts[i] for i in ended], noise[ended], eos, codec.pad_id)
+    assert len(sizes) == max(len(s.ids) for s in samples) < LIMIT
 
 
 def test_a_row_does_not_depend_on_its_companions(model, prompts, noise, eos, codec):
