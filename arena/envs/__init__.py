@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from importlib import import_module
 
 from arena.envs.base import TextEnv
@@ -26,6 +27,10 @@ def env_class(name: str) -> type[TextEnv]:
 def make_env(config: EnvConfig) -> TextEnv:
     """Build an environment. Raises UsageError for options that it does not take."""
     cls = env_class(config.name)
+    allowed = [name for name in inspect.signature(cls).parameters if name not in ("max_turns", "observation")]
+    for option in config.options:
+        if option not in allowed:
+            raise unknown_name(f"option of environment '{config.name}'", option, allowed, "Set with env.options.")
     try:
         return cls(max_turns=config.max_turns, observation=config.observation, **config.options)
     except (TypeError, ValueError) as error:

@@ -89,7 +89,7 @@ def test_a_spec_with_a_slash_gets_one_folder(tmp_path):
         ({"overrides": ("env=sokoban",)}, "--set env=sokoban: use --envs."),
         (
             {"overrides": ("env.options.bogus=3",)},
-            "environment 'frozen_lake' refuses env.options {'bogus': 3}",
+            "unknown option of environment 'frozen_lake' 'bogus'",
         ),
     ],
 )
