@@ -47,6 +47,14 @@ def summarise_cells(cells: Sequence[Cell], steps: pd.DataFrame, evals: pd.DataFr
     return pd.DataFrame(rows, columns=[*IDENTITY, *SUMMARY_COLUMNS])
 
 
+def mean_best_start(rows: pd.DataFrame) -> float:
+    """Mean over seeds of `best_start`, which the methods of a seed share; NaN if no seed has it.
+
+    `rows`: of `summarise_cells`, one environment.
+    """
+    return float(rows.dropna(subset="best_start").drop_duplicates("seed").best_start.mean())
+
+
 def _of(cell: Cell, frame: pd.DataFrame) -> pd.DataFrame:
     return frame[(frame.env == cell.env) & (frame.algo == cell.algo) & (frame.seed == cell.seed)]
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 
-from arena.analysis.summary import summarise_cells
+from arena.analysis.summary import mean_best_start, summarise_cells
 from arena.analysis.tokens import eight_groups, ratio_quantiles
 from arena.errors import UsageError
 from arena.records.reader import Cell, Run, load_evals, load_steps, map_cells
@@ -78,7 +80,7 @@ def _env_data(
     summary: pd.DataFrame,
 ) -> EnvData:
     rows = summary[summary.env == env]
-    temperatures, starts = rows.temperature.dropna(), rows.drop_duplicates("seed").best_start.dropna()
+    temperatures, best_start = rows.temperature.dropna(), mean_best_start(rows)
     steps, evals = steps[steps.env == env], evals[evals.env == env]
     return EnvData(
         env=env,
@@ -88,7 +90,7 @@ def _env_data(
         quantiles=quantiles[quantiles.env == env] if len(quantiles) else quantiles,
         groups=groups[groups.env == env] if len(groups) else groups,
         temperature=float(temperatures.iloc[0]) if len(temperatures) else 1.0,
-        best_start=float(starts.mean()) if len(starts) else None,
+        best_start=None if math.isnan(best_start) else best_start,
         seeds=tuple(rows.groupby("algo").seed.nunique()),
     )
 

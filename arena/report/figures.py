@@ -10,6 +10,7 @@ import pandas as pd
 
 from arena.analysis.statistics import MIN_SEEDS_FOR_INTERVAL, curve_over_seeds
 from arena.analysis.success import success_by_eval, with_tokens
+from arena.analysis.summary import mean_best_start
 from arena.report.document import Figure, LegendItem, Panel
 from arena.report.env_data import (
     EnvData,
@@ -49,7 +50,7 @@ def overview_figure(summary: pd.DataFrame) -> Figure:
     panels = []
     for env, rows in known.groupby("env"):
         journeys = [_journey(m, rows[rows.algo == m]) for m in method_order(list(rows.algo))]
-        best = float(rows.drop_duplicates("seed").best_start.mean())
+        best = mean_best_start(rows)
         label = f"success at {temperature(rows.temperature.iloc[0])}"
         words = [
             f"{j.algo}: start {percent(j.start)}, peak {percent(j.peak)}, final {percent(j.final)}."

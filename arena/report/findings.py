@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
 from arena.analysis.statistics import MIN_SEEDS_FOR_INTERVAL
+from arena.analysis.summary import mean_best_start
 from arena.records.reader import Run
 from arena.report.document import Finding
 from arena.report.style import method_order
@@ -28,9 +30,9 @@ def finding(env: str, rows: pd.DataFrame) -> Finding:
     if known.empty:
         return Finding(env_title(env), ("No cell has an evaluation yet.",))
     by_method = {m: known[known.algo == m] for m in method_order(list(known.algo))}
-    sentences = [*_unmatched(by_method), *_best(by_method), *_beyond_start(by_method), *_falls(by_method)]
+    sentences = [*_unmatched(by_method), *_best(rows), *_beyond_start(by_method), *_falls(by_method)]
     if (rows.state != "done").any():
-        sentences.insert(0, "Not all cells are finished: what follows compares them as far as they went.")
+        sentences.insert(0, "Not all cells are finished; unfinished ones are read as far as they went.")
     return Finding(env_title(env), tuple(sentences))
 
 
@@ -39,30 +41,61 @@ def _unmatched(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:
         yield "The methods do not cover the same seeds, so their means are not matched."
 
 
-def _best(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:
-    best, *others = sorted(rows, key=lambda m: -rows[m].final.mean())
-    finals = rows[best].final
+def _finished_by_all(rows: pd.DataFrame) -> set[int]:
+    """The seeds that every method of `rows` has finished and evaluated."""
+    done = rows[rows.state == "done"].dropna(subset="final")
+    return set.intersection(*(set(done[done.algo == m].seed) for m in set(rows.algo)))
+
+
+def _best(rows: pd.DataFrame) -> Iterable[str]:
+    """Who ended highest. Of several methods, only on the seeds that all of them finished."""
+    known = rows.dropna(subset="final")
+    several, over = rows.algo.nunique() > 1, ""
+    if several:
+        shared = _finished_by_all(rows)
+        if not shared:
+            yield "No seed is finished by every method, so none is named the highest."
+            return
+        if shared != set(rows.seed):
+            seeds = listing([str(s) for s in sorted(shared)])
+            over = f"Over what all methods finished, {'seed' if len(shared) == 1 else 'seeds'} {seeds}: "
+        known = known[known.seed.isin(shared)]
+    finals = {m: known[known.algo == m].final for m in method_order(list(known.algo))}
+    top = max(f.mean() for f in finals.values())
+    best = [m for m, f in finals.items() if math.isclose(f.mean(), top, abs_tol=1e-9)]
+    others = [m for m in finals if m not in best]
+    leaders = known[known.algo.isin(best)]
+    if len(best) > 1:
+        how = "equal and highest " if others else "equal "
+        spread = "; ".join(f"{m}: {_range(finals[m])}" for m in best)
+    else:
+        how, spread = "highest " if others else "", _range(finals[best[0]])
     yield (
-        f"{best} ended {'highest ' if others else ''}at {temperature(rows[best].temperature.iloc[0])}: "
-        f"{percent(finals.mean())} ({_range(finals)}), from {percent(rows[best].start.mean())} at the start."
+        f"{over}{listing(best)} ended {how}at {temperature(leaders.temperature.iloc[0])}: {percent(top)} "
+        f"({spread}), from {percent(leaders.start.mean())} at the start."
     )
-    close = [m for m in others if rows[m].final.max() >= finals.min()]
-    if others and len(finals) == 1:
+    close = [m for m in others if finals[m].max() >= leaders.final.min()]
+    its = "its" if len(best) == 1 else "their"
+    if several and known.seed.nunique() == 1:
         yield "With one seed the order of the methods is not settled."
     elif close:
-        yield f"Over seeds its range overlaps that of {listing(close)}, so their order is not settled."
+        yield f"Over seeds {its} range overlaps that of {listing(close)}, so their order is not settled."
     elif others:
-        yield "Each of its seeds ended above every seed of the other methods."
+        yield f"Each of {its} seeds ended above every seed of the other methods."
 
 
 def _beyond_start(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:
-    starts = pd.concat(list(rows.values())).drop_duplicates("seed").best_start
-    best = f"the start at its best temperature, {percent(starts.mean())},"
-    sure = [f"{m} (by {points(r.gain.mean())} points)" for m, r in rows.items() if all(r.improved)]
+    best = "the start at its best temperature"
+    sure = [
+        f"{m} (by {points(r.gain.mean())} points, from {percent(mean_best_start(r))})"
+        for m, r in rows.items()
+        if all(r.improved)
+    ]
     if sure:
         yield f"Above {best} by more than evaluation noise in every seed: {listing(sure)}."
     else:
-        yield f"No method ended above {best} by more than evaluation noise in every seed."
+        start = percent(mean_best_start(pd.concat(list(rows.values()))))
+        yield f"No method ended above {best}, {start}, by more than evaluation noise in every seed."
 
 
 def _falls(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:

@@ -75,6 +75,7 @@ def line_panel(curves: pd.DataFrame, scale: Scale) -> str:
                 linestyle=style.line,
                 marker=style.marker,
                 markevery=(place % every, every),
+                clip_on=False,
             )
         _finish(axes, scale)
         return to_svg(canvas)
@@ -167,7 +168,13 @@ def journey_panel(journeys: Sequence[Journey], scale: Scale) -> str:
                 clip_on=False,
             )
             axes.plot(
-                way.peak, row, marker=style.marker, markersize=7, color=style.colour, markerfacecolor="none"
+                way.peak,
+                row,
+                marker=style.marker,
+                markersize=7,
+                color=style.colour,
+                markerfacecolor="none",
+                clip_on=False,
             )
             axes.plot(way.final, row, marker=style.marker, markersize=6, color=style.colour, clip_on=False)
             axes.annotate(
@@ -177,7 +184,7 @@ def journey_panel(journeys: Sequence[Journey], scale: Scale) -> str:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{100 * x:g} %"))
         axes.xaxis.set_major_locator(MaxNLocator(6, steps=_TICKS))
         axes.spines["left"].set_visible(False)
-        axes.set_position((0.035, 0.42 / height, 0.925, 1 - 0.46 / height))
+        axes.set_position((0.035, 0.42 / height, 0.905, 1 - 0.46 / height))
         return to_svg(canvas)
 
 
@@ -214,8 +221,7 @@ def _finish(axes: Axes, scale: Scale) -> None:
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(FixedLocator(log_ticks(*scale.y)))
         axes.yaxis.set_minor_locator(NullLocator())
-        if scale.y[0] >= 1e-3:
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: log_label(y)))
     else:
         axes.yaxis.set_major_locator(MaxNLocator(5, steps=_TICKS))
     if scale.percent:
@@ -233,6 +239,14 @@ def log_ticks(low: float, high: float) -> list[float]:
     ticks = [lead * 10.0**exponent for exponent in exponents for lead in leading]
     inside = [tick for tick in ticks if low <= tick <= high]
     return inside[:: max(1, -(-len(inside) // 7))]
+
+
+def log_label(value: float) -> str:
+    """A tick of `log_ticks`, short enough for the margin: 0.05, 20 k, and 2e-4 where zeros would crowd it."""
+    if 1e-3 <= value < 1e12:
+        return short_number(value)
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{float(mantissa):g}e{int(exponent)}"
 
 
 def short_number(value: float) -> str:

@@ -124,7 +124,7 @@ def tint(colour: str, share: float) -> str:
 def new_canvas(width: float = PANEL_WIDTH, height: float = PANEL_HEIGHT) -> tuple[Canvas, Axes]:
     """A figure with one axes whose margins do not depend on its content, so that panels line up."""
     canvas = Canvas(figsize=(width, height))
-    axes = canvas.add_axes((0.46 / width, 0.42 / height, 1 - 0.58 / width, 1 - 0.50 / height))
+    axes = canvas.add_axes((0.49 / width, 0.42 / height, 1 - 0.66 / width, 1 - 0.50 / height))
     return canvas, axes
 
 

@@ -1,8 +1,9 @@
 """The summary of the synthetic run agrees with its records."""
 
+import pandas as pd
 import pytest
 
-from arena.analysis.summary import summarise_cells
+from arena.analysis.summary import mean_best_start, summarise_cells
 from arena.records.reader import load_evals, load_steps, read_run
 from tests.synthetic import Size, write_cell
 
@@ -26,3 +27,9 @@ def test_summary_of_a_cell(tmp_path):
     # 2 groups of 4 episodes of 2 turns of 4 tokens, 4 steps of 1.5 seconds
     assert (done.tokens, done.seconds) == (4 * 64, 6.0)
     assert (failed.state, failed.step, failed.tokens, failed.final_step) == ("failed", 1, 64, 0)
+
+
+def test_the_best_start_counts_each_seed_once_and_skips_what_is_missing():
+    missing = float("nan")
+    rows = pd.DataFrame({"seed": [0, 1, 0, 1], "best_start": [missing, 0.4, 0.2, 0.4]})
+    assert mean_best_start(rows) == pytest.approx(0.3)

@@ -31,8 +31,8 @@ def test_a_clear_winner_and_a_collapse():
         f"sampo ended highest at T{NBSP}={NBSP}0.5: 65.0{PERCENT} (60.0–70.0 over 2 seeds), "
         f"from 30.0{PERCENT} at the start.",
         "Each of its seeds ended above every seed of the other methods.",
-        f"Above the start at its best temperature, 40.0{PERCENT}, by more than evaluation noise in every "
-        "seed: sampo (by 25.0 points).",
+        "Above the start at its best temperature by more than evaluation noise in every seed: sampo "
+        f"(by 25.0 points, from 40.0{PERCENT}).",
         f"cispo fell after its peak, from 45.0{PERCENT} to 15.0{PERCENT}: 30.0 points, more than evaluation "
         "noise in 2 of 2 seeds.",
     )
@@ -61,10 +61,37 @@ def test_a_single_method_is_not_the_highest():
 
 def test_unfinished_and_unmatched_cells_are_said_first():
     told = sentences(cell("sampo", 0, 0.6), cell("sampo", 1, 0.6), cell("grpo", 0, 0.5, state="failed"))
-    assert told[:2] == (
-        "Not all cells are finished: what follows compares them as far as they went.",
+    assert told[:3] == (
+        "Not all cells are finished; unfinished ones are read as far as they went.",
         "The methods do not cover the same seeds, so their means are not matched.",
+        "No seed is finished by every method, so none is named the highest.",
     )
+
+
+def test_only_seeds_that_all_methods_finished_are_compared():
+    told = sentences(
+        cell("sampo", 0, 0.5), cell("sampo", 1, 0.9, best_start=0.6), cell("grpo", 0, 0.6, best_start=0.4)
+    )
+    assert told[1] == (
+        f"Over what all methods finished, seed 0: grpo ended highest at T{NBSP}={NBSP}0.5: 60.0{PERCENT} "
+        f"(one seed), from 30.0{PERCENT} at the start."
+    )
+    assert told[2] == "With one seed the order of the methods is not settled."
+    # Each gain stands beside the start of its own seeds.
+    assert told[3].endswith(f"grpo (by 20.0 points, from 40.0{PERCENT}).")
+
+
+def test_a_method_without_evaluations_leaves_no_winner():
+    told = sentences(cell("sampo", 0, 0.5), cell("grpo", 0, float("nan"), state="running"))
+    assert told[1] == "No seed is finished by every method, so none is named the highest."
+
+
+def test_equal_means_have_no_single_winner():
+    tied = [cell("grpo", 0, 0.6), cell("grpo", 1, 0.7), cell("sampo", 0, 0.7), cell("sampo", 1, 0.6)]
+    assert sentences(*tied)[0].startswith(f"grpo and sampo ended equal at T{NBSP}={NBSP}0.5: 65.0{PERCENT} (")
+    told = sentences(*tied, cell("cispo", 0, 0.1), cell("cispo", 1, 0.1))
+    assert told[0].startswith("grpo and sampo ended equal and highest at")
+    assert told[1] == "Each of their seeds ended above every seed of the other methods."
 
 
 def test_without_evaluations_nothing_is_claimed():

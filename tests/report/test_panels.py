@@ -1,9 +1,11 @@
 """Ticks and numbers that a reader meets."""
 
+import pandas as pd
 import pytest
 
 from arena.analysis.statistics import spread_over_seeds
-from arena.report.panels import log_ticks, short_number
+from arena.report import panels
+from arena.report.panels import Journey, Scale, journey_panel, line_panel, log_label, log_ticks, short_number
 from arena.report.wording import count, listing, percent, seeds_range, with_spread
 
 
@@ -18,6 +20,61 @@ from arena.report.wording import count, listing, percent, seeds_range, with_spre
 )
 def test_log_ticks(limits, ticks):
     assert log_ticks(*limits) == pytest.approx(ticks)
+
+
+def test_log_labels():
+    values = (2e-10, 1.5e-4, 5e-4, 0.001, 0.0012, 0.5, 20, 100_000, 1e13)
+    shown = ["2e-10", "1.5e-4", "5e-4", "0.001", "0.0012", "0.5", "20", "100 k", "1e13"]
+    assert [log_label(v) for v in values] == shown
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The canvases of the panels drawn in a test, laid out."""
+    canvases = []
+
+    def keep(canvas):
+        canvas.draw_without_rendering()
+        labels = [t for a in canvas.axes for axis in (a.xaxis, a.yaxis) for t in labels_in_view(axis)]
+        boxes = [t.get_window_extent() for t in labels]
+        canvases.append((canvas, [t.get_text() for t in labels], boxes))
+        return ""
+
+    monkeypatch.setattr(panels, "to_svg", keep)
+    return canvases
+
+
+def labels_in_view(axis):
+    low, high = axis.get_view_interval()
+    return [tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+
+
+def assert_labelled_inside(canvas, texts, boxes):
+    assert texts
+    assert all(texts)
+    for text, box in zip(texts, boxes, strict=True):
+        assert box.x0 >= 0, text
+        assert box.y0 >= 0, text
+        assert box.x1 <= canvas.bbox.x1, text
+        assert box.y1 <= canvas.bbox.y1, text
+
+
+@pytest.mark.parametrize(
+    "limits", [(1.1e-4, 8e-4), (1.5e-4, 0.02), (2e-6, 0.5), (1.1e-10, 9e-10), (0.001, 0.009), (2e4, 9e5)]
+)
+@pytest.mark.parametrize("last", [30, 1200])
+def test_every_tick_of_a_log_panel_is_labelled_inside_it(drawn, limits, last):
+    low, high = limits
+    curve = pd.DataFrame({"algo": "grpo", "x": [0, last], "mean": [low, high], "low": low, "high": high})
+    line_panel(curve, Scale("training step", (0, last), limits, log=True))
+    assert_labelled_inside(*drawn[0])
+    assert not any(line.get_clip_on() for line in drawn[0][0].axes[0].lines)
+
+
+def test_the_last_tick_of_a_journey_is_inside_it(drawn):
+    journey_panel([Journey("grpo", 0.3, 1.0, 1.0, (1.0,))], Scale("success", (0, 1.0), (0, 1)))
+    assert "100 %" in drawn[0][1]
+    assert_labelled_inside(*drawn[0])
 
 
 def test_short_number():
