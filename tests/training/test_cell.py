@@ -111,12 +111,13 @@ def test_streams_do_not_depend_on_the_method(grpo_cell, start, tmp_path):
 class Killable:
     """The other end of tests/training/killable.py."""
 
-    def __init__(self) -> None:
+    def __init__(self, log: Path) -> None:
+        self.log = log
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.training.killable"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=log.open("w"),
             text=True,
             cwd=Path(__file__).parents[2],
             env={**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"},
@@ -124,7 +125,7 @@ class Killable:
 
     def line(self) -> str:
         text = self.process.stdout.readline().strip()
-        assert text, "the killable process has ended"
+        assert text, f"the killable process has ended: {self.log.read_text()[-2000:]}"
         return text
 
     def run(self, recipe, directory, start, file=None, when="before", nth=1, delay=None) -> int:
@@ -144,8 +145,8 @@ class Killable:
 
 
 @pytest.fixture(scope="module")
-def killable():
-    server = Killable()
+def killable(tmp_path_factory):
+    server = Killable(tmp_path_factory.mktemp("killable") / "stderr")
     assert server.line() == "ready"
     yield server
     server.process.stdin.close()
