@@ -155,7 +155,7 @@ def test_another_start_under_the_same_name_is_refused_naming_its_fields_only(lau
     launch(algos="grpo")
     with pytest.raises(UsageError) as error:
         launch(algos="gspo", overrides=("bc.steps=7", "kl.coef=0.5"))
-    assert "frozen_lake/bc/seed-0 with another recipe:\n  bc.steps: 300 there, 7 now\n" in str(error.value)
+    assert "frozen_lake/bc/seed-0 with another recipe:\n  bc.steps: 500 there, 7 now\n" in str(error.value)
 
 
 def test_fresh_deletes_the_old_content(launch):
