@@ -1,5 +1,6 @@
 """The other commands: list, env, report, help, version."""
 
+import io
 import json
 import os
 import re
@@ -101,7 +102,7 @@ def test_env_names_are_checked(arena):
 
 
 def test_env_play_asks_a_person(arena, monkeypatch):
-    monkeypatch.setattr("builtins.input", lambda prompt: "q")
+    monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
     result = arena("env", "play", "frozen_lake", "--seed", "3")
     assert result.code == 0
     assert "You left after 0 turns" in result.out

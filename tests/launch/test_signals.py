@@ -32,6 +32,8 @@ def start(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # Whatever ran the tests may ignore SIGINT (a background job of a shell does), and children inherit that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     return go
