@@ -30,7 +30,9 @@ def make_env(config: EnvConfig) -> TextEnv:
     allowed = [name for name in inspect.signature(cls).parameters if name not in ("max_turns", "observation")]
     for option in config.options:
         if option not in allowed:
-            raise unknown_name(f"option of environment '{config.name}'", option, allowed, "Set with env.options.")
+            raise unknown_name(
+                f"option of environment '{config.name}'", option, allowed, "Set with env.options."
+            )
     try:
         return cls(max_turns=config.max_turns, observation=config.observation, **config.options)
     except (TypeError, ValueError) as error:
