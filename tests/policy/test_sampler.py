@@ -94,13 +94,28 @@ def test_finished_rows_leave_the_batch_and_nothing_else_changes(
     assert_logprobs_are_scores(model, prompts, compacted, codec.pad_id, 1.0)
 
 
-def test_sampling_stops_with_the_last_row(model, prompts, noise, eos, codec, monkeypatch, sizes):
-    ended = [i for i, s in enumerate(draw(model, prompts, noise, eos, codec.pad_id)) if not s.truncated]
-    assert len(ended) > 1
-    monkeypatch.setattr(sampler, "COMPACT_BELOW", 0.0)
-    sizes.clear()
-    samples = draw(model, [prompts[i] for i in ended], noise[ended], eos, codec.pad_id)
-    assert len(sizes) == max(len(s.ids) for s in samples) < LIMIT
+def test_rows_that_have_ended_do_not_come_back(model, codec, monkeypatch):
+    """Ten rows whose ends are known and that would go on after them; a fifth may have ended before they leave."""
+    length = torch.tensor([1, 2, 3, 4, 5, 9, 9, 9, 9, 9])
+    other, rows, sizes = 5, torch.arange(10), []
+
+    def forward(model, ids, positions, mask, cache):
+        token = torch.where(length[rows] == len(sizes) + 1, codec.eos_id, other)
+        sizes.append(len(ids))
+        return torch.nn.functional.one_hot(token, len(codec.tokenizer)).float()
+
+    def select(self, keep):
+        nonlocal rows
+        rows = rows[keep]
+
+    monkeypatch.setattr(sampler, "_next_logits", forward)
+    monkeypatch.setattr(KVCache, "select", select)
+    monkeypatch.setattr(sampler, "COMPACT_BELOW", 0.8)
+    samples = draw(model, [[3]] * 10, torch.zeros(10, 20), codec.eos_id, codec.pad_id, temperature=0.0)
+    assert [s.ids for s in samples] == [[other] * (n - 1) + [codec.eos_id] for n in length.tolist()]
+    assert not any(s.truncated for s in samples)
+    # And sampling stops with the last row, long before the limit of 20.
+    assert sizes == [10, 10, 8, 8, 6, 6, 6, 6, 6]
 
 
 def test_a_row_does_not_depend_on_its_companions(model, prompts, noise, eos, codec):

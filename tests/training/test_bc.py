@@ -37,6 +37,7 @@ def test_only_successful_episodes_are_cloned(demonstrations):
     assert 0 < len(episodes) < 60
     assert expert_success == len(episodes) / 60
     env = make_env(tiny().env)
+    noise = set()
     for number, said in episodes.items():
         # Replayed, each of them reaches the goal with its last action and not before.
         dynamics = stream_seed("bc-dynamics", "frozen_lake", 0, number)
@@ -47,9 +48,12 @@ def test_only_successful_episodes_are_cloned(demonstrations):
             parsed = parse_response(turn.response)
             assert parsed.valid
             assert parsed.action in env.admissible_actions()
+            noise |= {parsed.action} - {env.expert_action()}
             observation, _, terminated, _, info = env.step(parsed.action)
             assert terminated == (turn is said[-1])
         assert info["success"]
+    # What the expert would not have done is any of the actions.
+    assert noise == {"up", "down", "left", "right"}
 
 
 def test_tasks_are_of_the_training_split_and_apart_from_those_of_rl(demonstrations):

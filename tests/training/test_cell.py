@@ -207,13 +207,18 @@ def test_a_killed_start_is_made_anew(killable, tmp_path):
         assert pq.read_table(killed / name).equals(pq.read_table(whole / name))
 
 
-def test_a_finished_cell_is_left_as_it_is(grpo_cell, start, tmp_path):
+def test_a_finished_cell_is_left_as_it_is_and_loses_what_lies_beyond_it(start, tmp_path):
     run_cell(tiny(steps=1), tmp_path, start, silent)
     before = records(tmp_path)
+    for table in PER_STEP:
+        first = tmp_path / table / "step-00001.parquet"
+        (tmp_path / table / "step-00002.parquet").write_bytes(first.read_bytes())
+        (tmp_path / table / ".step-00002.parquet.123.tmp").write_bytes(b"half")
     run_cell(tiny(steps=1), tmp_path, start, silent)
-    assert {k: v.to_pydict() for k, v in records(tmp_path).items()} == {
-        k: v.to_pydict() for k, v in before.items()
-    }
+    after = records(tmp_path)
+    assert list(after) == list(before)
+    assert all(after[name].equals(before[name]) for name in before)
+    assert [p.name for table in PER_STEP for p in (tmp_path / table).iterdir()] == ["step-00001.parquet"] * 3
 
 
 # ---------------------------------------------------------------- records

@@ -325,7 +325,7 @@ def test_nonfinite_values_of_files_are_counted(tmp_path):
     result = updates()
     result.tokens.kl_ref[:3] = torch.inf
     bad = replace(
-        BATCH, advantages=replace(BATCH.advantages, total=torch.tensor([torch.nan, 0, 0, 0, 0]).double())
+        BATCH, advantages=replace(BATCH.advantages, total=torch.tensor([torch.inf, 0, 0, 0, 0]).double())
     )
     # Three kl_ref; the advantage of three tokens and of their turn.
     assert write_step_tables(tmp_path, 4, GROUPS, bad, result, tiny()) == 3 + 3 + 1

@@ -191,6 +191,24 @@ def test_equal_rewards_without_kl_or_penalty_leave_the_policy_alone(world, group
     assert torch.equal(weights(world), before)
 
 
+def test_the_kl_term_pulls_towards_the_reference_in_proportion_to_its_coefficient(start, groups):
+    norms = {}
+    for coef in (0.5, 1.0):
+        world = World(start)
+        batch = make_batch(world, groups)
+        zero = torch.zeros(len(batch), dtype=torch.float64)
+        batch = replace(batch, advantages=replace(batch.advantages, total=zero))
+        move(world.model)
+        recipe = tiny(kl={"coef": coef}, optim={"minibatches": 1, "epochs": 5})
+        optimizer = torch.optim.AdamW(world.model.parameters(), lr=1e-3, weight_decay=0.0)
+        result = optimise(world.model, optimizer, batch, get_algorithm("grpo"), recipe, step=1)
+        assert result.policy_loss == [0.0] * 5
+        assert result.kl_loss == sorted(result.kl_loss, reverse=True)
+        assert result.kl_loss[-1] < 0.9 * result.kl_loss[0]
+        norms[coef] = result.grad_norm[0]
+    assert norms[1.0] == pytest.approx(2 * norms[0.5], rel=1e-4)
+
+
 @pytest.mark.parametrize("spec", ["grpo", "gspo", "actfocus"])
 def test_gradients_by_role_add_up_to_the_policy_gradient(world, groups, spec):
     batch = make_batch(world, groups, spec)
