@@ -15,6 +15,9 @@ import pyarrow as pa
 #: Raised when a column is added, removed or changes its meaning.
 SCHEMA_VERSION = 1
 
+#: The band of `out_of_band_low/high`: the same for every method, whatever its clip rule.
+RATIO_BAND = (0.8, 1.2)
+
 #: Token roles, in the order of their codes (records store the name, dictionary-encoded).
 ROLES = ("prompt", "think", "action", "other", "eos", "observation")
 

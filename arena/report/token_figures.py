@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 
 from arena.analysis.tokens import GROUPS, NEUTRAL, QUANTILE_COLUMNS
+from arena.records.schema import RATIO_BAND
 from arena.report.document import Figure, LegendItem, Panel, RowGroup, Table
 from arena.report.env_data import EnvData, Series, series_table
 from arena.report.panels import (
     FAN_OPACITIES,
-    Limits,
     Scale,
     fan_panel,
     line_swatch,
@@ -20,9 +20,6 @@ from arena.report.panels import (
 )
 from arena.report.style import BLUE, GREEN, GREY, INK, ORANGE, VERMILLION, MethodStyle, method_style, tint
 from arena.report.wording import number, percent
-
-#: The band that makes ratios comparable over all methods (schema: out_of_band_low, out_of_band_high).
-BAND: Limits = (0.8, 1.2)
 
 _GROUP_HUES = {"A<0 r<1": VERMILLION, "A<0 r>1": ORANGE, "A>0 r<1": GREEN, "A>0 r>1": BLUE}
 
@@ -104,7 +101,7 @@ def ratio_figure(data: EnvData) -> Figure:
         if len(curve):
             limits = (min(float(means.q01.min()) / 1.1, 0.7), max(float(means["max"].max()) * 1.15, 1.4))
             scale = Scale("training step", (0, data.last_step), limits, log=True)
-            panel = fan_panel(curve, scale, method_style(method).colour, BAND)
+            panel = fan_panel(curve, scale, method_style(method).colour, RATIO_BAND)
             panels.append(Panel(method, panel, _describe_ratios(method, data, curve)))
             rows.append(RowGroup(method, _ratio_rows(curve)))
     low, middle, high = np.cumsum(FAN_OPACITIES).clip(max=0.9)

@@ -13,13 +13,10 @@ from torch import Tensor
 
 from arena.algorithms.loss import kl_k3
 from arena.recipe import Recipe
-from arena.records.schema import EPISODES, TURNS
+from arena.records.schema import EPISODES, RATIO_BAND, TURNS
 from arena.records.writer import role_column, step_file, write_columns, write_rows
 from arena.training.batch import ACTION, THINK, Batch, Group, format_penalty
 from arena.training.update import UpdateResult
-
-#: The fixed band of `out_of_band_low/high`: comparable over methods with any clip rule or none.
-BAND = (0.8, 1.2)
 
 
 def write_step_tables(
@@ -229,8 +226,8 @@ def _update_metrics(batch: Batch, result: UpdateResult) -> dict[str, Any]:
         "ratio_min": float(ratio.min()),
         "clipped_low": float(tokens.clipped_low.double().mean()),
         "clipped_high": float(tokens.clipped_high.double().mean()),
-        "out_of_band_low": float(((advantage < 0) & (ratio < BAND[0])).double().mean()),
-        "out_of_band_high": float(((advantage > 0) & (ratio > BAND[1])).double().mean()),
+        "out_of_band_low": float(((advantage < 0) & (ratio < RATIO_BAND[0])).double().mean()),
+        "out_of_band_high": float(((advantage > 0) & (ratio > RATIO_BAND[1])).double().mean()),
         "masked": float(tokens.masked.double().mean()),
         "first_log_ratio_max": float(tokens.log_ratio[first].abs().max()),
     }
