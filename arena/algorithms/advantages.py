@@ -11,18 +11,20 @@ standard deviation, which has no meaning for groups of equal returns).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-#: Added to every standard deviation (verl's value; TRL has 1e-4).
-STD_EPSILON = 1e-6
-#: A group whose values differ by less than this, relative to their size, is a group of equal values: what is
-#: left is rounding of sums of rewards.
-EQUAL_TOLERANCE = 1e-9
+from arena.algorithms.normalise import (
+    generalised_advantage,
+    group_centred,
+    group_normalised,
+    leave_one_out,
+    whitened,
+)
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,9 @@ class TurnRewards:
     """Rewards of a batch, one entry per turn, in any order.
 
     `episode` and `group` are integer ids, `turn` the index within the episode, `reward` the environment's,
-    `penalty` the format penalty (<= 0), `anchor` an integer id of the state before the turn. `tokens` (sampled
-    tokens) and `entropy` (their mean entropy under the old policy, nats) are read by some rules only.
+    `penalty` the format penalty (<= 0), `anchor` an integer id of the state before the turn. Read by some rules only:
+    `tokens` (how many were sampled), `entropy` (their mean entropy under the old policy, nats), `value` (old value of
+    the state before the turn) and `token_value` (of that before each token, turn after turn), in units of reward.
     """
 
     episode: Int[Tensor, " rows"]
@@ -42,19 +45,25 @@ class TurnRewards:
     anchor: Int[Tensor, " rows"]
     tokens: Int[Tensor, " rows"] | None = None
     entropy: Float[Tensor, " rows"] | None = None
+    value: Float[Tensor, " rows"] | None = None
+    token_value: Float[Tensor, " tokens"] | None = None
 
 
 @dataclass(frozen=True)
 class Advantages:
-    """The advantage of each turn and its parts. All [rows].
+    """The advantage of each turn and its parts.
 
-    total = episode + omega x step + format for GiGPO, episode + step + format for the other rules.
+    total = episode + omega x step + format for GiGPO, episode + step + format for the other rules. Where tokens of a
+    turn differ, `token` has them, turn after turn, and `total` is their mean. `target` is what the value of each turn
+    (or token, with `token`) should have been, in units of reward.
     """
 
     total: Float[Tensor, " rows"]
     episode: Float[Tensor, " rows"]
     step: Float[Tensor, " rows"] | None
     format: Float[Tensor, " rows"]
+    token: Float[Tensor, " tokens"] | None = None
+    target: Float[Tensor, " values"] | None = None
 
 
 @runtime_checkable
@@ -66,49 +75,6 @@ class AdvantageRule(Protocol):
     def __call__(self, rewards: TurnRewards) -> Advantages:
         """One advantage per turn."""
         ...
-
-
-def group_advantage(values: Float[Tensor, " items"], group: Int[Tensor, " items"]) -> Float[Tensor, " items"]:
-    """(value - mean) / (std + 1e-6) within each group, in float64; 0 for equal values and groups of one.
-
-    Bound: |A| <= (G-1)/sqrt(G) for a group of G.
-    """
-    index, count, deviation = _deviation(values, group)
-    square = deviation.new_zeros(len(count)).index_add(0, index, deviation**2)
-    std = (square / (count - 1).clamp(min=1)).sqrt()
-    return deviation / (std[index] + STD_EPSILON)
-
-
-def leave_one_out(values: Float[Tensor, " items"], group: Int[Tensor, " items"]) -> Float[Tensor, " items"]:
-    """value - mean of the group's other values, in float64; 0 for groups of one (RLOO, arXiv 2402.14740)."""
-    index, count, deviation = _deviation(values, group)
-    return deviation * (count / (count - 1).clamp(min=1))[index]
-
-
-def group_centred(values: Float[Tensor, " items"], group: Int[Tensor, " items"]) -> Float[Tensor, " items"]:
-    """value - mean within each group, in float64 (Dr. GRPO, arXiv 2503.20783)."""
-    return _deviation(values, group)[2]
-
-
-def _deviation(
-    values: Float[Tensor, " items"], group: Int[Tensor, " items"]
-) -> tuple[Int[Tensor, " items"], Int[Tensor, " groups"], Float[Tensor, " items"]]:
-    """Which group each item is in, the groups' sizes, and each item's distance from its group's mean, in float64.
-
-    Exactly 0 within groups of equal values and groups of one.
-    """
-    values = values.double()
-    _, index = torch.unique(group, return_inverse=True)
-    count = torch.bincount(index)
-    mean = values.new_zeros(len(count)).index_add(0, index, values) / count
-    low = values.new_full((len(count),), torch.inf).scatter_reduce(0, index, values, "amin")
-    high = values.new_full((len(count),), -torch.inf).scatter_reduce(0, index, values, "amax")
-    return index, count, torch.where(_equal(low, high)[index], 0.0, values - mean[index])
-
-
-def _equal(low: Float[Tensor, "*shape"], high: Float[Tensor, "*shape"]) -> Bool[Tensor, "*shape"]:
-    """Whether values between these differ by rounding only."""
-    return (high - low) <= EQUAL_TOLERANCE * torch.maximum(high.abs(), low.abs()).clamp(min=1)
 
 
 def episode_return(
@@ -127,14 +93,7 @@ def episode_return(
 def discounted_return(rewards: TurnRewards, gamma: float) -> Float[Tensor, " rows"]:
     """sum_k gamma^k r_{t+k} to the end of the episode, per turn, in float64."""
     reward = rewards.reward.double()
-    order = sorted(range(len(reward)), key=lambda i: (int(rewards.episode[i]), -int(rewards.turn[i])))
-    values, episodes = reward.tolist(), rewards.episode.tolist()
-    out = [0.0] * len(values)
-    following, current = 0.0, None
-    for i in order:
-        following = values[i] + (gamma * following if episodes[i] == current else 0.0)
-        out[i], current = following, episodes[i]
-    return torch.tensor(out, dtype=torch.float64)
+    return generalised_advantage(reward, torch.zeros_like(reward), rewards.episode, rewards.turn, gamma, 1.0)
 
 
 @dataclass(frozen=True)
@@ -146,7 +105,7 @@ class GroupNorm:
 
     def __call__(self, rewards: TurnRewards) -> Advantages:
         """Episode part and format part."""
-        return _from_episodes(rewards, group_advantage)
+        return _from_episodes(rewards, group_normalised)
 
 
 @dataclass(frozen=True)
@@ -176,7 +135,7 @@ class GiGPO:
             to_go = to_go + rewards.penalty.double()
         pairs = torch.stack([rewards.group.long(), rewards.anchor.long()], dim=1)
         _, anchor_group = torch.unique(pairs, dim=0, return_inverse=True)
-        step = group_advantage(to_go, anchor_group)
+        step = group_normalised(to_go, anchor_group)
         return Advantages(base.total + self.omega * step, base.episode, step, base.format)
 
 
@@ -238,12 +197,8 @@ class BatchNorm:
         """Episode part and format part. Raises ValueError without `tokens`."""
         if rewards.tokens is None:
             raise ValueError("batch_norm needs the tokens of each turn")
-        to_go, tokens = discounted_return(rewards, self.gamma), rewards.tokens.double()
-        total = tokens.sum().clamp(min=1)
-        mean = (to_go * tokens).sum() / total
-        variance = ((to_go - mean) ** 2 * tokens).sum() / (total - 1).clamp(min=1)
-        spread = torch.where(_equal(to_go.min(), to_go.max()), 0.0, to_go - mean)
-        return _with_penalty(spread / (variance.sqrt() + STD_EPSILON), rewards)
+        to_go = discounted_return(rewards, self.gamma)
+        return _with_penalty(whitened(to_go, rewards.tokens)[0], rewards)
 
 
 @dataclass(frozen=True)
@@ -285,3 +240,237 @@ class EMPG:
         keys = list(zip(rewards.episode.tolist(), rewards.turn.tolist(), strict=True))
         bonus = dict(zip(keys, torch.exp(-self.k_future * level).tolist(), strict=True))
         return level.new_tensor([bonus.get((episode, turn + 1), 0.0) for episode, turn in keys])
+
+
+@dataclass(frozen=True)
+class TokenGAE:
+    """PPO on tokens: GAE along the sampled tokens of the whole episode, whitened over the batch's tokens.
+
+    Prompts and observations between turns are skipped, as in RAGEN and verl; a turn's reward is at its last token.
+    """
+
+    kind: ClassVar[str] = "token_gae"
+    gamma: float = 1.0
+    lam: float = 1.0
+
+    @property
+    def summary(self) -> str:
+        """One cell of the method table."""
+        return f"token GAE (gamma {self.gamma:g}, lambda {self.lam:g}), whitened"
+
+    def __call__(self, rewards: TurnRewards) -> Advantages:
+        """Token advantages, their means, and token targets. Raises ValueError without `tokens` and `token_value`."""
+        if rewards.tokens is None or rewards.token_value is None:
+            raise ValueError("token_gae needs the number of tokens of each turn and token_value")
+        turn = torch.repeat_interleave(rewards.tokens)
+        value = rewards.token_value.double()
+        reward = torch.zeros_like(value)
+        reward[rewards.tokens.cumsum(0) - 1] = rewards.reward.double()
+        gae = generalised_advantage(
+            reward, value, rewards.episode[turn], rewards.turn[turn], self.gamma, self.lam
+        )
+        token = whitened(gae)[0]
+        mean = token.new_zeros(len(rewards.tokens)).index_add(0, turn, token) / rewards.tokens
+        shifted = _with_penalty(mean, rewards)
+        return replace(shifted, token=token + shifted.format[turn], target=value + gae)
+
+
+@dataclass(frozen=True)
+class TurnGAE:
+    """PPO on turns, as SAPO has it (arXiv 2608.19842): GAE along the turns of the episode, one value before each turn;
+    less the format penalty, then whitened over the batch's turns."""
+
+    kind: ClassVar[str] = "turn_gae"
+    gamma: float = 0.95
+    lam: float = 0.95
+
+    @property
+    def summary(self) -> str:
+        """One cell of the method table."""
+        return f"turn GAE (gamma {self.gamma:g}, lambda {self.lam:g}), whitened"
+
+    def __call__(self, rewards: TurnRewards) -> Advantages:
+        """Turn advantages and turn targets. Raises ValueError without `value`."""
+        if rewards.value is None:
+            raise ValueError("turn_gae needs value")
+        value = rewards.value.double()
+        gae = generalised_advantage(
+            rewards.reward, value, rewards.episode, rewards.turn, self.gamma, self.lam
+        )
+        total, scale = whitened(gae + rewards.penalty.double())
+        penalty = rewards.penalty.double() / scale
+        return Advantages(total, total - penalty, None, penalty, target=value + gae)
+
+
+def _per_token(values: Tensor, mask: Bool[Tensor, "rows tokens"]) -> Int[Tensor, "rows tokens"]:
+    """Ids of rows as ids of tokens."""
+    return values if values.dim() == 2 else values[:, None].expand(mask.shape)
+
+
+@dataclass(frozen=True)
+class _Turns:
+    """The turns of [rows, tokens] tensors, whatever their layout: a row is one turn, or an episode of several.
+
+    `rewards` has one entry per turn, `index` [rows, tokens] each token's turn.
+    """
+
+    rewards: TurnRewards
+    index: Int[Tensor, "rows tokens"]
+    mask: Bool[Tensor, "rows tokens"]
+
+    @staticmethod
+    def of(
+        rewards: Float[Tensor, "rows tokens"],
+        mask: Bool[Tensor, "rows tokens"],
+        group: Int[Tensor, " rows"] | None,
+        episode: Int[Tensor, " rows"] | None,
+        turn: Int[Tensor, " rows"] | Int[Tensor, "rows tokens"] | None,
+    ) -> _Turns:
+        rows = torch.arange(len(mask), device=mask.device)
+        episode = rows if episode is None else episode
+        group = torch.zeros_like(rows) if group is None else group
+        turn = torch.zeros_like(rows) if turn is None else turn
+        turn = _per_token(turn, mask)
+        keys = torch.stack([group[:, None].expand(mask.shape), episode[:, None].expand(mask.shape), turn], 2)
+        distinct, index = torch.unique(keys[mask], dim=0, return_inverse=True)
+        summed = rewards.new_zeros(len(distinct), dtype=torch.float64)
+        return _Turns(
+            TurnRewards(
+                episode=torch.unique(distinct[:, :2], dim=0, return_inverse=True)[1],
+                group=distinct[:, 0],
+                turn=distinct[:, 2],
+                reward=summed.index_add(0, index, rewards[mask].double()),
+                penalty=torch.zeros_like(summed),
+                anchor=torch.arange(len(distinct)),
+                tokens=torch.bincount(index, minlength=len(distinct)),
+            ),
+            index=index.new_zeros(mask.shape).masked_scatter(mask, index),
+            mask=mask,
+        )
+
+    def first(self, values: Tensor) -> Tensor:
+        """A turn's value of a [rows, tokens] tensor: that of its first sampled token."""
+        flat, index = values[self.mask], self.index[self.mask]
+        where = index.new_full((len(self.rewards.turn),), len(index))
+        return flat[where.scatter_reduce(0, index, torch.arange(len(index)), "amin")]
+
+    def mean(self, values: Float[Tensor, "rows tokens"]) -> Float[Tensor, " turns"]:
+        """A turn's mean over its sampled tokens, in float64."""
+        index = self.index[self.mask]
+        total = torch.zeros_like(self.rewards.reward).index_add(0, index, values[self.mask].double())
+        return total / torch.bincount(index)
+
+    def spread(self, per_turn: Float[Tensor, " turns"], like: Tensor) -> Float[Tensor, "rows tokens"]:
+        """Each sampled token's turn's value, 0 elsewhere."""
+        return torch.where(self.mask, per_turn[self.index], 0.0).to(like.dtype)
+
+
+def group_advantage(
+    rewards: Float[Tensor, "rows tokens"],
+    mask: Bool[Tensor, "rows tokens"],
+    *,
+    group: Int[Tensor, " rows"],
+    episode: Int[Tensor, " rows"] | None = None,
+) -> Float[Tensor, "rows tokens"]:
+    """GRPO: each episode's return, (return - mean) / (std + 1e-6) within its group, at its sampled tokens.
+
+    `rewards` are the environment's, anywhere among the sampled tokens (`mask`) of their turn. Rows of one `episode`
+    (default: every row is one) are summed. Equal returns and groups of one give 0.
+    """
+    turns = _Turns.of(rewards, mask, group, episode, None)
+    return turns.spread(GroupNorm()(turns.rewards).total, rewards)
+
+
+def rloo_advantage(
+    rewards: Float[Tensor, "rows tokens"],
+    mask: Bool[Tensor, "rows tokens"],
+    *,
+    group: Int[Tensor, " rows"],
+    episode: Int[Tensor, " rows"] | None = None,
+) -> Float[Tensor, "rows tokens"]:
+    """RLOO (arXiv 2402.14740): the return less the mean of the group's other episodes. As `group_advantage` else."""
+    turns = _Turns.of(rewards, mask, group, episode, None)
+    return turns.spread(LeaveOneOut()(turns.rewards).total, rewards)
+
+
+def gigpo_advantage(
+    rewards: Float[Tensor, "rows tokens"],
+    mask: Bool[Tensor, "rows tokens"],
+    *,
+    group: Int[Tensor, " rows"],
+    episode: Int[Tensor, " rows"],
+    turn: Int[Tensor, " rows"] | Int[Tensor, "rows tokens"],
+    anchor: Int[Tensor, " rows"] | Int[Tensor, "rows tokens"],
+    omega: float = 1.0,
+    gamma: float = 0.95,
+) -> Float[Tensor, "rows tokens"]:
+    """GiGPO (arXiv 2505.10978): episode part + omega x step part (see the rule `GiGPO`).
+
+    `turn` and `anchor` (an id of the state before the turn) are per row where a row is a turn, per token where it is
+    an episode.
+    """
+    turns = _Turns.of(rewards, mask, group, episode, turn)
+    given = replace(turns.rewards, anchor=turns.first(_per_token(anchor, mask)))
+    return turns.spread(GiGPO(omega, gamma)(given).total, rewards)
+
+
+def empg_advantage(
+    rewards: Float[Tensor, "rows tokens"],
+    entropy: Float[Tensor, "rows tokens"],
+    mask: Bool[Tensor, "rows tokens"],
+    *,
+    group: Int[Tensor, " rows"],
+    episode: Int[Tensor, " rows"],
+    turn: Int[Tensor, " rows"] | Int[Tensor, "rows tokens"],
+    k: float = 1.0,
+    k_future: float = 1.0,
+    zeta: float = 0.05,
+) -> Float[Tensor, "rows tokens"]:
+    """EMPG (arXiv 2509.09265): the group-normalised return modulated by each turn's mean token entropy (see `EMPG`)."""
+    turns = _Turns.of(rewards, mask, group, episode, turn)
+    given = replace(turns.rewards, entropy=turns.mean(entropy))
+    return turns.spread(EMPG(k, k_future, zeta)(given).total, rewards)
+
+
+def gae_advantage(
+    rewards: Float[Tensor, "rows tokens"],
+    values: Float[Tensor, "rows tokens"],
+    mask: Bool[Tensor, "rows tokens"],
+    *,
+    episode: Int[Tensor, " rows"] | None = None,
+    turn: Int[Tensor, " rows"] | Int[Tensor, "rows tokens"] | None = None,
+    gamma: float = 1.0,
+    lam: float = 1.0,
+) -> tuple[Float[Tensor, "rows tokens"], Float[Tensor, "rows tokens"]]:
+    """Token-level GAE (arXiv 1506.02438), not whitened, and returns (advantage + value), along each episode's sampled
+    tokens in order of turn and column.
+
+    `values` are of the state before each token. What lies between turns is skipped; the last token is terminal.
+    """
+    episode = torch.arange(len(mask)) if episode is None else episode
+    time = _per_token(torch.zeros_like(episode) if turn is None else turn, mask)[mask]
+    flat = rewards[mask], values[mask], episode[:, None].expand(mask.shape)[mask], time
+    advantage = generalised_advantage(*flat, gamma, lam)
+    spread = torch.zeros(mask.shape, dtype=torch.float64).masked_scatter(mask, advantage)
+    return spread.to(rewards.dtype), torch.where(mask, spread + values, 0.0).to(rewards.dtype)
+
+
+def turn_gae_advantage(
+    rewards: Float[Tensor, "rows tokens"],
+    values: Float[Tensor, "rows tokens"],
+    mask: Bool[Tensor, "rows tokens"],
+    *,
+    episode: Int[Tensor, " rows"],
+    turn: Int[Tensor, " rows"] | Int[Tensor, "rows tokens"],
+    gamma: float = 0.95,
+    lam: float = 0.95,
+) -> tuple[Float[Tensor, "rows tokens"], Float[Tensor, "rows tokens"]]:
+    """Turn-level GAE, not whitened, and returns, at every sampled token of the turn.
+
+    A turn's value is that at its first sampled token, its reward the sum of its tokens'.
+    """
+    turns = _Turns.of(rewards, mask, None, episode, turn)
+    given = turns.rewards
+    value = turns.first(values).double()
+    advantage = generalised_advantage(given.reward, value, given.episode, given.turn, gamma, lam)
+    return turns.spread(advantage, rewards), turns.spread(advantage + value, rewards)

@@ -1,12 +1,13 @@
 """Group normalisation, discounted returns and GiGPO's step part, by hand and as properties."""
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from math import exp
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 
 from arena.algorithms.advantages import (
     EMPG,
@@ -15,12 +16,24 @@ from arena.algorithms.advantages import (
     GroupCentre,
     GroupNorm,
     LeaveOneOut,
+    TokenGAE,
+    TurnGAE,
     TurnRewards,
     discounted_return,
+    empg_advantage,
     episode_return,
+    gae_advantage,
+    gigpo_advantage,
     group_advantage,
+    rloo_advantage,
+    turn_gae_advantage,
+)
+from arena.algorithms.normalise import (
+    generalised_advantage,
     group_centred,
+    group_normalised,
     leave_one_out,
+    whitened,
 )
 
 #: (value - mean) / (std + 1e-6) of two values that differ by 1.
@@ -29,7 +42,7 @@ HALF = 0.5 / (0.5**0.5 + 1e-6)
 
 def advantage(values, group=None):
     group = [0] * len(values) if group is None else group
-    return group_advantage(torch.tensor(values, dtype=torch.float64), torch.tensor(group)).tolist()
+    return group_normalised(torch.tensor(values, dtype=torch.float64), torch.tensor(group)).tolist()
 
 
 def rewards(*turns):
@@ -302,7 +315,9 @@ def test_rules_say_what_they_lack(rule):
 
 
 @pytest.mark.parametrize(
-    "rule", [GroupNorm(), GroupCentre(), LeaveOneOut(), GiGPO(), BatchNorm(), EMPG()], ids=lambda r: r.kind
+    "rule",
+    [GroupNorm(), GroupCentre(), LeaveOneOut(), GiGPO(), BatchNorm(), EMPG(), TurnGAE()],
+    ids=lambda r: r.kind,
 )
 def test_no_rule_depends_on_the_order_of_turns(rule):
     given = rewards(
@@ -310,10 +325,15 @@ def test_no_rule_depends_on_the_order_of_turns(rule):
         (3, 1, 0, 1.0, -0.1, 1), (3, 1, 1, 0.0, 0.0, 1), (4, 1, 0, 3.0, 0.0, 1),
     )  # fmt: skip
     given = replace(
-        given, tokens=torch.tensor([3, 1, 4, 1, 5, 9, 2]), entropy=torch.rand(7, dtype=torch.double)
+        given,
+        tokens=torch.tensor([3, 1, 4, 1, 5, 9, 2]),
+        entropy=torch.rand(7, dtype=torch.double),
+        value=torch.rand(7, dtype=torch.double),
     )
     order = torch.tensor([4, 0, 6, 2, 1, 5, 3])
-    mixed = TurnRewards(*(getattr(given, f.name)[order] for f in fields(TurnRewards)))
+    mixed = TurnRewards(
+        *(None if f.name == "token_value" else getattr(given, f.name)[order] for f in fields(TurnRewards))
+    )
     assert torch.allclose(rule(mixed).total, rule(given).total[order], atol=1e-12)
 
 
@@ -343,3 +363,185 @@ def test_empg_takes_entropies_that_differ_by_rounding_as_equal():
     exact = EMPG()(replace(given, entropy=torch.tensor([0.7, 0.7]).double()))
     near = EMPG()(replace(given, entropy=torch.tensor([0.7, 0.7 + 1e-7]).double()))
     assert torch.equal(exact.total, near.total)
+
+
+# Values and GAE
+
+
+def test_gae_by_hand():
+    # Two episodes, interleaved and out of order in time; gamma 1/2, lambda 1/2: gamma lambda = 1/4.
+    reward = torch.tensor([4.0, 1.0, 0.0, 3.0])
+    value = torch.tensor([2.0, 5.0, 1.0, 0.0])
+    episode, time = torch.tensor([0, 9, 0, 0]), torch.tensor([2, 0, 0, 1])
+    # Episode 0: deltas 0 + 0/2 - 1 = -1, 3 + 2/2 - 0 = 4, 4 - 2 = 2; advantages 2, 4 + 2/4, -1 + 4.5/4.
+    out = generalised_advantage(reward, value, episode, time, 0.5, 0.5)
+    assert out.tolist() == [2.0, -4.0, -1 + 4.5 / 4, 4.5]
+
+
+def test_gae_is_the_return_less_the_value_at_lambda_1_and_the_error_of_one_step_at_0():
+    generator = torch.Generator().manual_seed(0)
+    reward, value = torch.randn(2, 6, generator=generator, dtype=torch.float64)
+    episode, time = torch.zeros(6, dtype=torch.long), torch.arange(6)
+    to_go = discounted_return(TurnRewards(episode, episode, time, reward, torch.zeros(6), episode), 0.9)
+    assert torch.allclose(generalised_advantage(reward, value, episode, time, 0.9, 1.0), to_go - value)
+    following = torch.cat([value[1:], torch.zeros(1)])
+    assert torch.allclose(
+        generalised_advantage(reward, value, episode, time, 0.9, 0.0), reward + 0.9 * following - value
+    )
+
+
+def test_whitening_by_hand():
+    out, scale = whitened(torch.tensor([1.0, 2.0, 6.0]))
+    assert scale == pytest.approx(7**0.5 + 1e-6)
+    assert out.tolist() == pytest.approx([-2 / scale, -1 / scale, 3 / scale])
+    assert whitened(torch.tensor([3.0, 3.0]))[0].tolist() == [0.0, 0.0]
+    # An item that counts three times is three items.
+    counted, _ = whitened(torch.tensor([1.0, 5.0]), torch.tensor([3, 1]))
+    assert counted.tolist() == pytest.approx(whitened(torch.tensor([1.0, 1.0, 1.0, 5.0]))[0][2:].tolist())
+
+
+def test_token_gae_runs_through_the_turns_of_an_episode():
+    # Episode 0 has turns of 2 and 1 tokens, episode 1 one turn of 1 token.
+    given = replace(
+        rewards((0, 0, 0, 1.0, -0.1, 0), (0, 0, 1, 4.0, 0.0, 1), (1, 0, 0, 2.0, 0.0, 0)),
+        tokens=torch.tensor([2, 1, 1]),
+        token_value=torch.tensor([1.0, 3.0, 2.0, 2.0]),
+    )
+    out = TokenGAE(gamma=0.5, lam=0.5)(given)
+    last = 4 - 2.0
+    second = 1 + 0.5 * 2 - 3 + last / 4
+    first = 0 + 0.5 * 3 - 1 + second / 4
+    gae = torch.tensor([first, second, last, 0.0], dtype=torch.float64)
+    assert out.target is not None and out.target.tolist() == pytest.approx(
+        [1 + first, 3 + second, 2 + last, 2.0]
+    )
+    white = ((gae - gae.mean()) / (gae.std() + 1e-6)).tolist()
+    # The penalty is a shift of its turn's tokens, as with every rule that normalises before.
+    assert out.token is not None and out.token.tolist() == pytest.approx(
+        [white[0] - 0.1, white[1] - 0.1, white[2], white[3]]
+    )
+    assert out.total.tolist() == pytest.approx([(white[0] + white[1]) / 2 - 0.1, white[2], white[3]])
+    assert out.format.tolist() == [-0.1, 0.0, 0.0]
+
+
+def test_turn_gae_takes_the_penalty_before_it_whitens():
+    given = replace(
+        rewards((0, 0, 0, 1.0, -0.5, 0), (0, 0, 1, 4.0, 0.0, 1), (1, 0, 0, 2.0, 0.0, 0)),
+        value=torch.tensor([1.0, 2.0, 3.0]),
+    )
+    out = TurnGAE(gamma=0.5, lam=0.5)(given)
+    gae = [1 + 1 - 1 + 2 / 4, 2.0, -1.0]
+    assert out.target is not None and out.target.tolist() == pytest.approx([1 + gae[0], 4.0, 2.0])
+    shifted = torch.tensor([gae[0] - 0.5, *gae[1:]], dtype=torch.float64)
+    scale = float(shifted.std()) + 1e-6
+    assert out.total.tolist() == pytest.approx(((shifted - shifted.mean()) / scale).tolist())
+    assert out.format.tolist() == pytest.approx([-0.5 / scale, 0.0, 0.0])
+    assert torch.allclose(out.total, out.episode + out.format)
+
+
+@pytest.mark.parametrize("rule", [TokenGAE(), TurnGAE()])
+def test_gae_without_values_says_so(rule):
+    with pytest.raises(ValueError, match="needs"):
+        rule(rewards((0, 0, 0, 1.0, 0.0, 0)))
+
+
+# The public functions over [rows, tokens]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The same episodes as [rows, tokens]: a row per turn, or a row per episode with gaps between its turns."""
+
+    rewards: Tensor
+    values: Tensor
+    entropy: Tensor
+    mask: Tensor
+    group: Tensor
+    episode: Tensor
+    turn: Tensor
+    anchor: Tensor
+    token: Tensor  # which of all sampled tokens, -1 elsewhere
+
+    def flat(self, values: Tensor) -> list[float]:
+        """Values of the sampled tokens, in one order for both layouts."""
+        assert (values[~self.mask] == 0).all()
+        return values[self.mask][self.token[self.mask].argsort()].tolist()
+
+
+def layouts(shape: list[list[int]], seed: int) -> tuple[Layout, Layout]:
+    """Random episodes with `shape[e][t]` tokens in turn t of episode e, two episodes a group, in both layouts."""
+    generator = torch.Generator().manual_seed(seed)
+    turns = [(e, t, n) for e, lengths in enumerate(shape) for t, n in enumerate(lengths)]
+    anchors = torch.randint(3, (len(turns),), generator=generator).tolist()
+    total, width = sum(n for *_, n in turns), max(n for *_, n in turns)
+    data = torch.randn(3, total, generator=generator, dtype=torch.float64)
+    wide = max(len(lengths) for lengths in shape) * (width + 2)
+    sizes = (len(turns), width + 1), (len(shape), wide)
+    tensors = [[torch.zeros(size, dtype=torch.float64) for _ in range(3)] for size in sizes]
+    ids = [[torch.full(size, -1) for _ in range(3)] for size in sizes]
+    start, row, ends = 0, 0, dict.fromkeys(range(len(shape)), 1)
+    for row, (e, t, n) in enumerate(turns):
+        places = (row, slice(1, 1 + n)), (e, slice(ends[e], ends[e] + n))
+        ends[e] += n + 2
+        for (r, c), values, labels in zip(places, tensors, ids, strict=True):
+            for target, source in zip(values, data, strict=True):
+                target[r, c] = source[start : start + n]
+            labels[0][r, c] = torch.arange(start, start + n)
+            labels[1][r, c], labels[2][r, c] = t, anchors[row]
+        start += n
+    made = []
+    for layout, (values, labels) in enumerate(zip(tensors, ids, strict=True)):
+        episode = torch.tensor([e for e, *_ in turns] if layout == 0 else list(range(len(shape))))
+        mask = labels[0] >= 0
+        made.append(Layout(*values, mask, episode // 2, episode, labels[1], labels[2], labels[0]))
+    return made[0], made[1]
+
+
+SHAPES = st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=4), min_size=1, max_size=6)
+
+
+@settings(deadline=None, max_examples=40)
+@given(SHAPES, st.integers(0, 100))
+def test_public_functions_do_not_depend_on_the_layout(shape, seed):
+    by_turn, by_episode = layouts(shape, seed)
+    for compute in (
+        lambda x: group_advantage(x.rewards, x.mask, group=x.group, episode=x.episode),
+        lambda x: rloo_advantage(x.rewards, x.mask, group=x.group, episode=x.episode),
+        lambda x: gigpo_advantage(
+            x.rewards, x.mask, group=x.group, episode=x.episode, turn=x.turn, anchor=x.anchor
+        ),
+        lambda x: empg_advantage(x.rewards, x.entropy, x.mask, group=x.group, episode=x.episode, turn=x.turn),
+        lambda x: gae_advantage(
+            x.rewards, x.values, x.mask, episode=x.episode, turn=x.turn, gamma=0.9, lam=0.8
+        )[0],
+        lambda x: gae_advantage(x.rewards, x.values, x.mask, episode=x.episode, turn=x.turn)[1],
+        lambda x: turn_gae_advantage(x.rewards, x.values, x.mask, episode=x.episode, turn=x.turn)[0],
+        lambda x: turn_gae_advantage(x.rewards, x.values, x.mask, episode=x.episode, turn=x.turn)[1],
+    ):
+        assert by_turn.flat(compute(by_turn)) == pytest.approx(by_episode.flat(compute(by_episode)), abs=1e-9)
+
+
+def test_public_functions_by_hand():
+    # Two episodes of a group: the first has two turns (rows 0 and 1), the second one. Padding carries nonsense.
+    reward = torch.tensor([[0.0, 1.0, 9.0], [0.0, 2.0, 0.0], [1.0, 9.0, 9.0]])
+    mask = torch.tensor([[True, True, False], [True, True, True], [True, False, False]])
+    group, episode, turn = torch.tensor([5, 5, 5]), torch.tensor([0, 0, 1]), torch.tensor([0, 1, 0])
+    a = 1 / (2**0.5 + 1e-6)
+    expected = [[a, a, 0.0], [a, a, a], [-a, 0.0, 0.0]]
+    assert torch.allclose(group_advantage(reward, mask, group=group, episode=episode), torch.tensor(expected))
+    expected = [[2.0, 2.0, 0.0], [2.0, 2.0, 2.0], [-2.0, 0.0, 0.0]]
+    assert torch.allclose(rloo_advantage(reward, mask, group=group, episode=episode), torch.tensor(expected))
+    # Rows 0 and 2 start from one anchor: returns to go 1 + 2/2 = 2 and 1; row 1 is alone at its own.
+    out = gigpo_advantage(
+        reward, mask, group=group, episode=episode, turn=turn, anchor=torch.tensor([0, 1, 0]), gamma=0.5
+    )
+    assert torch.allclose(out, torch.tensor([[a + HALF] * 2 + [0.0], [a] * 3, [-a - HALF, 0.0, 0.0]]))
+    values = torch.tensor([[1.0, 2.0, 9.0], [3.0, 0.0, 0.0], [4.0, 9.0, 9.0]])
+    advantage, returns = gae_advantage(reward, values, mask, episode=episode, turn=turn)
+    assert returns.tolist() == [[3.0, 3.0, 0.0], [2.0, 2.0, 0.0], [1.0, 0.0, 0.0]]
+    assert advantage.tolist() == [[2.0, 1.0, 0.0], [-1.0, 2.0, 0.0], [-3.0, 0.0, 0.0]]
+    advantage, returns = turn_gae_advantage(
+        reward, values, mask, episode=episode, turn=turn, gamma=0.5, lam=1.0
+    )
+    assert returns.tolist() == [[2.0, 2.0, 0.0], [2.0, 2.0, 2.0], [1.0, 0.0, 0.0]]
+    assert advantage.tolist() == [[1.0, 1.0, 0.0], [-1.0, -1.0, -1.0], [-3.0, 0.0, 0.0]]
