@@ -22,12 +22,15 @@ from arena.algorithms.advantages import (
     GroupCentre,
     GroupNorm,
     LeaveOneOut,
+    TokenGAE,
+    TurnGAE,
 )
 from arena.algorithms.aggregation import Aggregation, FixedLength, SequenceMean, TokenMean
 from arena.algorithms.clipping import Clip, GeometricClip, SequenceClip, SoftGate, TokenClip, WeightClip
 from arena.algorithms.correction import TruncatedImportance
 from arena.algorithms.filtering import DynamicFilter
 from arena.algorithms.masking import SequenceMask
+from arena.algorithms.values import Critic, SharedValue
 from arena.algorithms.weighting import ActFocus
 from arena.errors import UsageError, unknown_name
 from arena.recipe import file_of, installed
@@ -45,6 +48,7 @@ class Algorithm:
     mask: SequenceMask | None = None
     weighting: ActFocus | None = None
     correction: TruncatedImportance | None = None
+    value: Critic | SharedValue | None = None
     source: str = ""
 
 
@@ -60,6 +64,7 @@ _DAPO = Algorithm(
     filter=DynamicFilter(on="reward"),
     source="DAPO, arXiv 2503.14476",
 )
+_PPO = Algorithm("ppo", TokenMean(), TokenGAE(), TokenClip(), value=Critic(), source="PPO, arXiv 1707.06347")
 
 _METHODS = (
     _GRPO,
@@ -79,7 +84,20 @@ _METHODS = (
     ),
     Algorithm("rloo", TokenMean(), LeaveOneOut(), TokenClip(), source="RLOO, arXiv 2402.14740"),
     Algorithm("reinforce++", TokenMean(), BatchNorm(), TokenClip(), source="REINFORCE++, arXiv 2501.03262"),
+    _PPO,
+    replace(
+        _PPO, name="ppo-turn", advantage=TurnGAE(), source="PPO with turn-level GAE, as in arXiv 2608.19842"
+    ),
     replace(_GRPO, name="actfocus", weighting=ActFocus(), source="ActFocus, arXiv 2605.14558"),
+    replace(_PPO, name="ppo-actfocus", weighting=ActFocus(), source="ActFocus on PPO, arXiv 2605.14558"),
+    Algorithm(
+        "sapo-sr",
+        TokenMean(),
+        TurnGAE(),
+        TokenClip(),
+        value=SharedValue(),
+        source="SAPO (single rollout), arXiv 2608.19842",
+    ),
 )
 
 CATALOG: dict[str, Algorithm] = {a.name: a for a in _METHODS}
@@ -94,7 +112,7 @@ MODIFIERS: dict[str, tuple[str, Callable[[], Any]]] = {
     "tis": ("correction", TruncatedImportance),
 }
 
-_PARTS = ("aggregation", "advantage", "clip", "filter", "mask", "weighting", "correction")
+_PARTS = ("aggregation", "advantage", "clip", "filter", "mask", "weighting", "correction", "value")
 
 
 def get_algorithm(spec: str, parts: Mapping[str, Mapping[str, int | float | str]] | None = None) -> Algorithm:
@@ -109,21 +127,66 @@ def get_algorithm(spec: str, parts: Mapping[str, Mapping[str, int | float | str]
     name = f"{path}:{name}" if path else name
     if name == "sapo":
         raise UsageError(
-            "'sapo' names two different methods: soft adaptive policy optimisation (arXiv 2511.20347), here "
-            "'sapo-soft', and single-rollout autoregressive policy optimisation (arXiv 2608.19842), to be "
-            "'sapo-sr', which is not in this version's catalog."
+            "'sapo' names two different methods: soft adaptive policy optimisation (arXiv 2511.20347) is 'sapo-soft', "
+            "single-rollout autoregressive policy optimisation (arXiv 2608.19842) is 'sapo-sr'."
         )
     algorithm = _named(name)
     algorithm = replace(algorithm, **{f: _tier_part(getattr(algorithm, f), parts or {}) for f in _PARTS})
     algorithm = _with_settings(algorithm, _PARTS, settings, name)
+    set_by: dict[str, str] = {}
     for text in modifiers:
         modifier, settings = _split(text, spec)
         if modifier not in MODIFIERS:
             raise unknown_name("modifier", modifier, MODIFIERS, f"Given in '{spec}'.")
         field, default = MODIFIERS[modifier]
+        if field in set_by:
+            raise UsageError(
+                f"algorithm '{spec}': '{set_by[field]}' and '{modifier}' both set the {field}; give one of them."
+            )
+        set_by[field] = modifier
         algorithm = replace(algorithm, **{field: _tier_part(default(), parts or {})})
         algorithm = _with_settings(algorithm, (field,), settings, modifier)
+    _check_fit(algorithm, spec)
     return replace(algorithm, name=spec)
+
+
+def _check_fit(algorithm: Algorithm, spec: str) -> None:
+    """Raise UsageError for parts that cannot work together, with the reason."""
+    rule, value = algorithm.advantage, algorithm.value
+    if isinstance(rule, TokenGAE | TurnGAE) and value is None:
+        raise UsageError(
+            f"algorithm '{spec}': {rule.kind} needs a value source, as 'ppo' and 'sapo-sr' have."
+        )
+    if value is not None and not isinstance(rule, TokenGAE | TurnGAE):
+        raise UsageError(
+            f"algorithm '{spec}': {rule.kind} does not read values, so the {value.kind} would have no effect; "
+            "begin with a method without one, such as grpo."
+        )
+    if isinstance(value, SharedValue) and isinstance(rule, TokenGAE):
+        raise UsageError(
+            f"algorithm '{spec}': token_gae needs a value at every token, shared_value has two a turn."
+        )
+    if value is not None and value.single_rollout and algorithm.filter is not None:
+        raise UsageError(
+            f"algorithm '{spec}': one trajectory a task has no group whose outcomes differ: 'dynamic' would keep none."
+        )
+
+
+def notices(algorithm: Algorithm) -> list[str]:
+    """What a user may not expect of a composition that works."""
+    said = []
+    mask, clip = algorithm.mask, algorithm.clip
+    if (
+        mask is not None
+        and isinstance(clip, SequenceClip)
+        and mask.delta >= -math.log1p(-min(clip.clip_low, 0.99))
+    ):
+        said.append(
+            f"{algorithm.name}: the sequence mask (delta {mask.delta:g}) cannot act, because the clip has already "
+            f"removed the gradient of every sequence it would drop (ratio below {1 - clip.clip_low:g}); "
+            f"give seqmask:delta below {-math.log1p(-clip.clip_low):.3g}."
+        )
+    return said
 
 
 def _check_kinds(parts: Mapping[str, Mapping[str, int | float | str]]) -> None:
@@ -167,6 +230,7 @@ def table() -> list[dict[str, str]]:
             "filter": _summary(a.filter),
             "mask": _summary(a.mask),
             "weighting": _summary(a.weighting),
+            "value": _summary(a.value),
             "source": a.source,
         }
         for a in CATALOG.values()

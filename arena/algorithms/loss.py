@@ -13,6 +13,7 @@ from arena.algorithms.catalog import Algorithm
 from arena.algorithms.clipping import MAX_LOG_RATIO
 from arena.algorithms.units import Units
 from arena.algorithms.weighting import EnergyStatistics, energy_statistics
+from arena.records.schema import ROLES
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class LossInputs:
     sampled tokens.
 
     `sequence_id` names the sequence of each token (default: every row is one). `weight` are token weights; where
-    absent, an algorithm with token weighting computes them from `action` (True on action tokens) and `energy`.
+    absent, an algorithm with token weighting computes them from `role` (codes: the index in `ROLES`) and `energy`.
     `sampler_logprob` is what the sampler gave each token, for algorithms that correct for it.
     `denominators` and `energy_statistics` span the mini-batch and the rollout batch; where absent, they are
     taken from this micro-batch.
@@ -33,7 +34,7 @@ class LossInputs:
     mask: Bool[Tensor, "rows tokens"]
     sequence_id: Int[Tensor, "rows tokens"] | None = None
     weight: Float[Tensor, "rows tokens"] | None = None
-    action: Bool[Tensor, "rows tokens"] | None = None
+    role: Int[Tensor, "rows tokens"] | None = None
     energy: Float[Tensor, "rows tokens"] | None = None
     energy_statistics: EnergyStatistics | None = None
     sampler_logprob: Float[Tensor, "rows tokens"] | None = None
@@ -59,10 +60,11 @@ def token_weights(inputs: LossInputs, algorithm: Algorithm) -> Float[Tensor, "ro
         return inputs.weight
     if algorithm.weighting is None:
         return torch.ones_like(inputs.old_logprob)
-    if inputs.action is None or inputs.energy is None:
-        raise ValueError(f"'{algorithm.name}' weights tokens: LossInputs needs action and energy, or weight")
-    statistics = inputs.energy_statistics or energy_statistics(inputs.energy, inputs.action, inputs.mask)
-    return algorithm.weighting(inputs.action, inputs.energy, statistics)
+    if inputs.role is None or inputs.energy is None:
+        raise ValueError(f"'{algorithm.name}' weights tokens: LossInputs needs role and energy, or weight")
+    action = inputs.role == ROLES.index("action")
+    statistics = inputs.energy_statistics or energy_statistics(inputs.energy, action, inputs.mask)
+    return algorithm.weighting(action, inputs.energy, statistics)
 
 
 def policy_loss(inputs: LossInputs, algorithm: Algorithm) -> LossOutput:

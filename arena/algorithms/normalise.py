@@ -29,7 +29,7 @@ def group_normalised(
 def leave_one_out(values: Float[Tensor, " items"], group: Int[Tensor, " items"]) -> Float[Tensor, " items"]:
     """value - mean of the group's other values, in float64; 0 for groups of one (RLOO, arXiv 2402.14740)."""
     index, count, deviation = _deviation(values, group)
-    return deviation * (count / (count - 1).clamp(min=1))[index]
+    return deviation * (count.double() / (count - 1).clamp(min=1))[index]
 
 
 def group_centred(values: Float[Tensor, " items"], group: Int[Tensor, " items"]) -> Float[Tensor, " items"]:

@@ -68,6 +68,11 @@ class TextEnv(gymnasium.Env[str, str]):
         """An action of a good policy in the current state, whatever was done before."""
 
     @property
+    @abstractmethod
+    def largest_return(self) -> float:
+        """A bound on an episode's return that a good policy comes near: the unit in which values are learned."""
+
+    @property
     def expert_success(self) -> float:
         """Chance that the noise-free expert solves the current task from its start within `max_turns`."""
         return 1.0

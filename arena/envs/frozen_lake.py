@@ -181,6 +181,11 @@ class FrozenLake(TextEnv):
         )
 
     @property
+    def largest_return(self) -> float:
+        """The goal's reward."""
+        return 1.0
+
+    @property
     def lake(self) -> Lake:
         if self._lake is None:
             raise RuntimeError("call reset first")

@@ -6,6 +6,8 @@ import copy
 from pathlib import Path
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -16,6 +18,8 @@ from transformers import (
 )
 from transformers.utils.logging import disable_progress_bar
 
+from arena.errors import UsageError
+from arena.policy.tokenizer import RESERVED
 from arena.recipe import ModelConfig
 
 disable_progress_bar()
@@ -28,9 +32,12 @@ INITIALIZER_RANGE = 0.1
 
 
 def build_model(config: ModelConfig, tokenizer: PreTrainedTokenizerBase, seed: int) -> Qwen3ForCausalLM:
-    """A randomly initialised Qwen3 model for `tokenizer`; the same weights for the same seed."""
+    """A randomly initialised Qwen3 model for `tokenizer`; the same weights for the same seed.
+
+    The embeddings of the reserved entries are zero: their logits, and so the value they stand for, begin at 0.
+    """
     qwen = Qwen3Config(
-        vocab_size=len(tokenizer),
+        vocab_size=len(tokenizer) - len(RESERVED),
         hidden_size=config.hidden_size,
         num_hidden_layers=config.num_layers,
         num_attention_heads=config.num_heads,
@@ -47,7 +54,30 @@ def build_model(config: ModelConfig, tokenizer: PreTrainedTokenizerBase, seed: i
     )
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return Qwen3ForCausalLM(qwen)
+        model = Qwen3ForCausalLM(qwen)
+        model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    reserved = list(range(len(tokenizer) - len(RESERVED), len(tokenizer)))
+    with torch.no_grad():
+        model.model.embed_tokens.weight[reserved] = 0
+    model.config.reserved_tokens = len(RESERVED)
+    model.generation_config.suppress_tokens = reserved
+    return model
+
+
+def output_head(model: PreTrainedModel) -> Float[Tensor, "vocab hidden"]:
+    """The output embeddings that make logits: all but the reserved entries, which no distribution holds."""
+    weight = model.get_output_embeddings().weight
+    return weight[: len(weight) - getattr(model.config, "reserved_tokens", 0)]
+
+
+def value_direction(model: PreTrainedModel) -> Float[Tensor, " hidden"]:
+    """w+ less w-: its product with a hidden state is the difference of the reserved logits."""
+    if getattr(model.config, "reserved_tokens", 0) != len(RESERVED):
+        raise UsageError(
+            f"the model has no reserved vocabulary entries {', '.join(RESERVED)} to read a value from."
+        )
+    weight = model.get_output_embeddings().weight
+    return weight[-2] - weight[-1]
 
 
 def save_policy(directory: Path, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from arena.policy.forward import Forward, attention_mask
+from arena.policy.model import output_head
 from arena.policy.scoring import distinct_rows
 
 #: The batch is compacted when at most this share of its rows is still sampling: copying the cache costs about
@@ -125,7 +126,7 @@ def _next_logits(
 ) -> Float[Tensor, "rows vocab"]:
     hidden = forward(ids, positions, mask, cache)[:, -1]
     cache.length += ids.shape[1]
-    return (hidden @ forward.model.get_output_embeddings().weight.T).float()
+    return (hidden @ output_head(forward.model).T).float()
 
 
 def _draw(

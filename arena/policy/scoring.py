@@ -8,7 +8,7 @@ already seen: a prompt's own part of the pass is done once for all rows that sha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from arena.policy.forward import Forward, attention_mask
+from arena.policy.model import output_head, value_direction
 
 #: Largest number of logits alive at once.
 CHUNK_LOGITS = 1 << 23
@@ -65,6 +66,10 @@ class Rows:
             self.response_ids[index, :width],
             mask[:, :width],
         )
+
+    def cut(self, tokens: int) -> Rows:
+        """The same rows with at most the first `tokens` tokens of each response."""
+        return replace(self, response_ids=self.response_ids[:, :tokens], mask=self.mask[:, :tokens])
 
     def batches(self, index: Int[Tensor, " some"], size: int) -> list[Int[Tensor, " part"]]:
         """`index` in parts of at most `size` rows, rows of one prompt together, so that its work is shared."""
@@ -119,26 +124,31 @@ class Scores:
     """Per response token, all [rows, tokens], 0 elsewhere.
 
     `logprob` and `entropy` (nats) are of the sampling distribution, the logits divided by the temperature;
-    `energy` is -logsumexp of the raw logits, `centred_energy` that of the logits minus their mean.
+    `energy` is -logsumexp of the raw logits, `centred_energy` that of the logits minus their mean. `value`, where
+    asked for: the shared values V and Q of each row.
     """
 
     logprob: Float[Tensor, "rows tokens"]
     entropy: Float[Tensor, "rows tokens"]
     energy: Float[Tensor, "rows tokens"]
     centred_energy: Float[Tensor, "rows tokens"]
+    value: Float[Tensor, "rows 2"] | None = None
 
 
-def hidden_states(model: PreTrainedModel, rows: Rows) -> Float[Tensor, "n hidden"]:
-    """The hidden state that predicts each response token, flat, in row order.
+def response_states(
+    model: PreTrainedModel, rows: Rows, after: bool = False
+) -> Float[Tensor, "rows states hidden"]:
+    """Hidden states: column t predicts token t of the response; with `after`, one column more, so that the state
+    after the last token is there too.
 
-    Each prompt is run once, however many rows share it; then the responses, up to their last token but one.
+    Each prompt is run once, however many rows share it; then the responses.
     """
     prefix = _Prefix()
     forward = Forward(model)
     prompts = forward(rows.prompt_ids, torch.arange(rows.prompt_ids.shape[1])[None], None, prefix)
     last = prompts[torch.arange(len(prompts)), rows.prompt_length - 1]
     states = last.index_select(0, rows.prompt)[:, None]
-    inputs = rows.response_ids[:, :-1]
+    inputs = rows.response_ids if after else rows.response_ids[:, :-1]
     if inputs.shape[1]:
         prefix.prompt = rows.prompt
         length = rows.prompt_length[rows.prompt]
@@ -146,7 +156,7 @@ def hidden_states(model: PreTrainedModel, rows: Rows) -> Float[Tensor, "n hidden
         mask = _response_mask(length, rows.prompt_ids.shape[1], inputs.shape[1])
         responses = forward(inputs, positions, mask, prefix)
         states = torch.cat([states, responses], 1)
-    return states[rows.mask]
+    return states
 
 
 def _response_mask(
@@ -163,46 +173,95 @@ def _response_mask(
     return attention_mask(torch.cat([prompt.expand(-1, tokens, -1), response.expand(len(length), -1, -1)], 2))
 
 
+@dataclass(frozen=True)
+class Responses:
+    """What an update needs of the responses, differentiable: [rows, tokens], 0 elsewhere.
+
+    `entropy` and `value` (V before and Q after each response, [rows, 2], of the reserved logits) where asked for.
+    """
+
+    logprob: Float[Tensor, "rows tokens"]
+    entropy: Float[Tensor, "rows tokens"] | None = None
+    value: Float[Tensor, "rows 2"] | None = None
+
+
 def response_logprob(model: PreTrainedModel, rows: Rows, temperature: float) -> Float[Tensor, "rows tokens"]:
-    """Log-probabilities of the response tokens, differentiable. Chunks are recomputed in the backward pass."""
-    hidden = hidden_states(model, rows)
+    """Log-probabilities of the response tokens, differentiable."""
+    return respond(model, rows, temperature).logprob
+
+
+def respond(
+    model: PreTrainedModel,
+    rows: Rows,
+    temperature: float,
+    entropy: bool = False,
+    value_tau: float | None = None,
+) -> Responses:
+    """Log-probabilities and, on request, entropies and shared values. Chunks are recomputed in the backward pass."""
+    states = response_states(model, rows, after=value_tau is not None)
+    hidden = states[:, : rows.mask.shape[1]][rows.mask]
     target = rows.response_ids[rows.mask]
-    head = model.get_output_embeddings().weight
+    head = output_head(model)
     chunks = _chunks(len(hidden), head.shape[0])
     if len(chunks) == 1:
-        return rows.spread(_logprob(hidden, head, target, temperature))
-    parts = [
-        checkpoint(_logprob, hidden[c], head, target[c], temperature, use_reentrant=False) for c in chunks
-    ]
-    return rows.spread(torch.cat(parts))
+        parts = [_respond(hidden, head, target, temperature, entropy)]
+    else:
+        parts = [
+            checkpoint(_respond, hidden[c], head, target[c], temperature, entropy, use_reentrant=False)
+            for c in chunks
+        ]
+    logprob, entropies = (torch.cat(values) for values in zip(*parts, strict=True))
+    return Responses(
+        rows.spread(logprob),
+        rows.spread(entropies) if entropy else None,
+        None if value_tau is None else _values(model, rows, states, value_tau),
+    )
 
 
-def _logprob(
+def _respond(
     hidden: Float[Tensor, "n hidden"],
     head: Float[Tensor, "vocab hidden"],
     target: Int[Tensor, " n"],
     temperature: float,
-) -> Float[Tensor, " n"]:
+    entropy: bool,
+) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
     logits = ((hidden / temperature) @ head.T).float()
-    return -functional.cross_entropy(logits, target, reduction="none")
+    logprob = -functional.cross_entropy(logits, target, reduction="none")
+    return logprob, torch.distributions.Categorical(logits=logits).entropy() if entropy else logprob
+
+
+def _values(
+    model: PreTrainedModel, rows: Rows, states: Float[Tensor, "rows states hidden"], tau: float
+) -> Float[Tensor, "rows 2"]:
+    """The reserved logits' difference over tau, at the last position before and after each response."""
+    after = states[torch.arange(len(rows)), rows.mask.sum(1)]
+    return torch.stack([states[:, 0], after], 1) @ value_direction(model) / tau
 
 
 @torch.no_grad()
-def score(model: PreTrainedModel, rows: Rows, temperature: float, micro_rows: int) -> Scores:
+def score(
+    model: PreTrainedModel, rows: Rows, temperature: float, micro_rows: int, value_tau: float | None = None
+) -> Scores:
     """Log-probability, entropy and energies of every response token, in micro-batches of `micro_rows` rows."""
-    scores = Scores(*(torch.zeros(rows.mask.shape) for _ in fields(Scores)))
+    tokens = [torch.zeros(rows.mask.shape) for _ in range(4)]
+    values = None if value_tau is None else torch.zeros(len(rows), 2)
     for index in rows.batches(torch.arange(len(rows)), micro_rows):
         part = rows.select(index)
         row, token = part.mask.nonzero(as_tuple=True)
-        for field, flat in zip(fields(Scores), _score_flat(model, part, temperature), strict=True):
-            getattr(scores, field.name)[index[row], token] = flat
-    return scores
+        states = response_states(model, part, after=value_tau is not None)
+        flat = _score_flat(model, part, states[:, : part.mask.shape[1]][part.mask], temperature)
+        for target, source in zip(tokens, flat, strict=True):
+            target[index[row], token] = source
+        if values is not None and value_tau is not None:
+            values[index] = _values(model, part, states, value_tau)
+    return Scores(*tokens, value=values)
 
 
-def _score_flat(model: PreTrainedModel, rows: Rows, temperature: float) -> tuple[Float[Tensor, " n"], ...]:
-    hidden = hidden_states(model, rows)
+def _score_flat(
+    model: PreTrainedModel, rows: Rows, hidden: Float[Tensor, "n hidden"], temperature: float
+) -> tuple[Float[Tensor, " n"], ...]:
     target = rows.response_ids[rows.mask]
-    head = model.get_output_embeddings().weight
+    head = output_head(model)
     parts = [
         _score_chunk(hidden[c], head, target[c], temperature) for c in _chunks(len(hidden), head.shape[0])
     ]

@@ -16,14 +16,17 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from arena.envs.protocol import TAGS, Span
 
 PAD, EOS, UNK = "<pad>", "<eos>", "<unk>"
+#: The last two entries: no text encodes to them and nothing samples them; a method may read their logits as a value.
+RESERVED = ("<w+>", "<w->")
 _PRETOKEN = r"</?(?:think|action)>| ?[A-Za-z_]+| ?[0-9]+| ?[^A-Za-z0-9_\s]|\s"
 
 
 def build_tokenizer(words: Iterable[str]) -> PreTrainedTokenizerFast:
-    """A word-level tokenizer over `words`, the tags and printable ASCII, with pad, eos and unk of their own."""
+    """A word-level tokenizer over `words`, the tags and printable ASCII; pad, eos, unk and what is reserved beside."""
     pieces = [PAD, EOS, UNK, *TAGS, *string.printable]
     for word in sorted(set(words)):
         pieces += [word, f" {word}"]
+    pieces += RESERVED
     vocabulary = {piece: index for index, piece in enumerate(dict.fromkeys(pieces))}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=UNK, continuing_subword_prefix=""))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_PRETOKEN), "isolated")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 #: Raised when a column is added, removed or changes its meaning.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 #: The band of `out_of_band_low/high`: the same for every method, whatever its clip rule.
 RATIO_BAND = (0.8, 1.2)
@@ -98,6 +98,18 @@ STEPS = Table(
             "KL penalty to the reference before its coefficient: the k3 estimator exp(d)-d-1 with d = log pi_ref - log pi, aggregated like the policy loss.",
             verl="actor/kl_loss",
             trl="kl",
+        ),
+        Column(
+            "value_loss",
+            _F64,
+            "Loss of the values, mean over the mini-batches, in units of the environment's largest return, before its coefficient; null without values.",
+            verl="critic/vf_loss",
+        ),
+        Column(
+            "value_explained",
+            _F64,
+            "Share of the variance of the values' targets that the old values explain: 1 - var(target - value) / var(target); null without values.",
+            verl="critic/vf_explained_var",
         ),
         Column(
             "kl_ref_k3",
@@ -221,13 +233,13 @@ STEPS = Table(
         Column(
             "group_reward_std",
             _F64,
-            "Mean over groups of the within-group standard deviation (Bessel-corrected, as in the advantage) of the return.",
+            "Mean over groups of the within-group standard deviation (Bessel-corrected, as in the advantage) of the return; null for groups of one.",
             trl="reward_std",
         ),
         Column(
             "zero_spread_groups",
             _F64,
-            "Share of generated groups whose episodes all have the same return.",
+            "Share of generated groups whose episodes all have the same return; null for groups of one.",
             trl="frac_reward_zero_std",
         ),
         Column("advantage_abs", _F64, "Mean absolute advantage over the response tokens trained on."),
@@ -431,6 +443,11 @@ TURNS = Table(
             "advantage_format",
             _F64,
             "The format penalty as a shift of the advantage (GiGPO's step part may hold it too); null if not trained on.",
+        ),
+        Column(
+            "value",
+            _F64,
+            "Old value of the state before the turn, in units of the environment's largest return; null without values.",
         ),
         Column(
             "sequence_log_ratio",

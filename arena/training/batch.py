@@ -12,11 +12,13 @@ from transformers import PreTrainedModel
 
 from arena.algorithms.advantages import Advantages, TurnRewards
 from arena.algorithms.catalog import Algorithm
+from arena.algorithms.values import SharedValue
 from arena.algorithms.weighting import EnergyStatistics, energy_statistics
 from arena.policy.scoring import Rows, Scores, score
 from arena.recipe import Recipe
 from arena.records.schema import ROLES
 from arena.training.rollout import Episode, Turn
+from arena.training.values import CriticModel, ValueBatch, value_batch, with_values
 
 ACTION, THINK = ROLES.index("action"), ROLES.index("think")
 
@@ -57,10 +59,13 @@ class Batch:
     reference: Scores
     weight: Float[Tensor, "rows tokens"]
     energy_statistics: EnergyStatistics | None
+    value: ValueBatch | None = None
 
     @property
     def advantage(self) -> Float[Tensor, "rows tokens"]:
-        """The turn's advantage at each response token, 0 elsewhere."""
+        """The advantage of each response token, 0 elsewhere."""
+        if self.advantages.token is not None:
+            return self.rows.spread(self.advantages.token.float())
         return self.advantages.total.float()[:, None] * self.rows.mask
 
     def __len__(self) -> int:
@@ -99,6 +104,8 @@ def build_batch(
     algorithm: Algorithm,
     recipe: Recipe,
     pad_id: int,
+    largest_return: float = 1.0,
+    critic: CriticModel | None = None,
 ) -> Batch:
     """The training batch of `groups`. Batch statistics are taken here, once, over the whole batch."""
     turns = [turn for group in groups for episode in group.episodes for turn in episode.turns]
@@ -108,8 +115,16 @@ def build_batch(
     reference_scores = score(reference, rows, temperature, micro_rows)
     role = _padded([turn.response.roles for turn in turns], rows)
     weight, statistics = _weights(algorithm, role == ACTION, reference_scores.energy, rows.mask)
-    old = score(model, rows, temperature, micro_rows)
+    shared = isinstance(algorithm.value, SharedValue)
+    old = score(model, rows, temperature, micro_rows, algorithm.value.tau if shared else None)
+    old_value = critic.old_values(rows) if critic else old.value
     rewards = replace(rewards, entropy=old.entropy.double().sum(1) / rows.mask.sum(1))
+    if old_value is not None:
+        rewards = with_values(rewards, old_value, rows, algorithm, largest_return)
+    advantages = algorithm.advantage(rewards)
+    value = None
+    if old_value is not None:
+        value = value_batch(rewards, advantages, old_value, rows, algorithm, largest_return)
     return Batch(
         rows=rows,
         group=rewards.group,
@@ -118,11 +133,12 @@ def build_batch(
         role=role,
         tag=_padded([turn.response.tags for turn in turns], rows).bool(),
         sampler_logprob=_padded([turn.sample.logprobs for turn in turns], rows),
-        advantages=algorithm.advantage(rewards),
+        advantages=advantages,
         old=old,
         reference=reference_scores,
         weight=weight,
         energy_statistics=statistics,
+        value=value,
     )
 
 

@@ -12,7 +12,9 @@ import pyarrow.parquet as pq
 import torch
 from transformers import PreTrainedModel
 
+from arena.algorithms.advantages import TokenGAE
 from arena.algorithms.catalog import Algorithm, get_algorithm
+from arena.algorithms.values import Critic
 from arena.errors import UsageError
 from arena.policy.model import frozen_copy, load_policy, save_policy
 from arena.policy.scoring import Scores
@@ -28,7 +30,8 @@ from arena.training.checkpoint import Counters, load_checkpoint, save_checkpoint
 from arena.training.evaluation import evaluate, success_rate
 from arena.training.recording import count_nonfinite, step_metrics, write_step_tables
 from arena.training.rollout import Roller
-from arena.training.update import optimise
+from arena.training.update import optimise, warmup
+from arena.training.values import CriticModel
 
 #: Largest |log ratio| allowed in the first mini-batch of a step (fp32, dropout off): old and new log-probabilities
 #: come from the same weights. The rest is room for rounding, which depends on the shape of the batch and grows with
@@ -45,7 +48,7 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -
     cell = _Cell.open(recipe, directory, start)
     model, optimizer = cell.model, cell.optimizer
     write_json(directory / "recipe.json", {**recipe.model_dump(mode="json"), "hash": recipe.hash})
-    counters = load_checkpoint(directory, model, optimizer) or Counters(0, 0)
+    counters = load_checkpoint(directory, model, optimizer, cell.critic) or Counters(0, 0)
     steps_rows, eval_rows = _rewind(directory, start, counters.step)
     success = success_rate(_at_step(eval_rows, eval_rows[-1]["step"]), recipe.eval.temperature)
     write_status(directory, Status("running", recipe.hash, counters.step, recipe.steps, success))
@@ -68,7 +71,7 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -
         write_rows(directory / "steps.parquet", "steps", steps_rows)
         before = time.perf_counter()
         if step % recipe.checkpoint.every == 0 or step == recipe.steps:
-            save_checkpoint(directory, model, optimizer, counters)
+            save_checkpoint(directory, model, optimizer, counters, cell.critic)
             write_status(directory, Status("running", recipe.hash, step, recipe.steps, success))
         checkpoint_seconds = time.perf_counter() - before
         progress(step, recipe.steps, success)
@@ -89,6 +92,7 @@ class _Cell:
     optimizer: torch.optim.Optimizer
     codec: TextCodec
     roller: Roller
+    critic: CriticModel | None
 
     @staticmethod
     def open(recipe: Recipe, directory: Path, start: Path) -> _Cell:
@@ -106,21 +110,27 @@ class _Cell:
             weight_decay=recipe.optim.weight_decay,
             fused=True,
         )
+        algorithm = get_algorithm(recipe.algorithm, recipe.parts)
+        critic = None
+        if isinstance(algorithm.value, Critic):
+            tokens = isinstance(algorithm.advantage, TokenGAE)
+            critic = CriticModel(model, algorithm.value, recipe.optim, tokens)
         return _Cell(
             recipe=recipe,
             directory=directory,
-            algorithm=get_algorithm(recipe.algorithm, recipe.parts),
+            algorithm=algorithm,
             model=model,
             reference=frozen_copy(model),
             optimizer=optimizer,
             codec=codec,
             roller=Roller(recipe.env, codec, recipe.rollout.max_response_tokens),
+            critic=critic,
         )
 
     def train(self, step: int) -> dict[str, Any]:
         """One training step: sample, score, update, record. Returns its row of `steps`, as far as it is known."""
         recipe, algorithm, model = self.recipe, self.algorithm, self.model
-        learning_rate = recipe.optim.learning_rate * min(1.0, step / (recipe.optim.warmup + 1))
+        learning_rate = recipe.optim.learning_rate * warmup(step, recipe.optim.warmup)
         for parameters in self.optimizer.param_groups:
             parameters["lr"] = learning_rate
         self.roller.take_env_seconds()  # what an evaluation left there
@@ -129,9 +139,18 @@ class _Cell:
         clock.lap("seconds_rollout")
         env_seconds = self.roller.take_env_seconds()
         trained = [group for group in groups if group.trained]
-        batch = build_batch(trained, model, self.reference, algorithm, recipe, self.codec.pad_id)
+        batch = build_batch(
+            trained,
+            model,
+            self.reference,
+            algorithm,
+            recipe,
+            self.codec.pad_id,
+            self.roller.largest_return,
+            self.critic,
+        )
         clock.lap("seconds_scoring")
-        result = optimise(model, self.optimizer, batch, algorithm, recipe, step)
+        result = optimise(model, self.optimizer, batch, algorithm, recipe, step, self.critic)
         clock.lap("seconds_update")
         metrics = step_metrics(groups, batch, result)
         _check_first_minibatch(metrics["first_log_ratio_max"], batch.old)
@@ -156,14 +175,14 @@ def generate(
 ) -> list[Group]:
     """Sample the step's groups: one round, or with a dynamic filter up to its `max_batches` rounds.
 
-    At most `rollout.groups` groups are trained on; what the last round leaves missing is filled with rejected
+    At most as many groups as a round has are trained on; what the last round leaves missing is filled with rejected
     groups, in the order they were sampled.
     """
-    wanted = recipe.rollout.groups
+    _, wanted = group_shape(algorithm, recipe)
     rule = algorithm.filter if algorithm.filter and step > algorithm.filter.cold_start else None
     sampled: list[Group] = []
     for attempt in range(rule.max_batches if rule else 1):
-        for episodes in _round(step, attempt, recipe, roller, model):
+        for episodes in _round(step, attempt, algorithm, recipe, roller, model):
             passed = rule is None or rule.keeps([e.reward for e in episodes], [e.success for e in episodes])
             room = sum(group.kept for group in sampled) < wanted
             sampled.append(Group(len(sampled), attempt, episodes, kept=passed and room, filled=False))
@@ -174,10 +193,19 @@ def generate(
     return [replace(group, filled=group.group_id in fill) for group in sampled]
 
 
-def _round(step: int, attempt: int, recipe: Recipe, roller: Roller, model: PreTrainedModel) -> list[tuple]:
-    """One rollout round: `rollout.groups` tasks, `rollout.group_size` episodes each."""
-    env, seed = recipe.env.name, recipe.seed
+def group_shape(algorithm: Algorithm, recipe: Recipe) -> tuple[int, int]:
+    """Episodes of a task and tasks of a round. A single-rollout method plays as many tasks as others play episodes."""
     size, groups = recipe.rollout.group_size, recipe.rollout.groups
+    single = algorithm.value is not None and algorithm.value.single_rollout
+    return (1, groups * size) if single else (size, groups)
+
+
+def _round(
+    step: int, attempt: int, algorithm: Algorithm, recipe: Recipe, roller: Roller, model: PreTrainedModel
+) -> list[tuple]:
+    """One rollout round: every task's episodes."""
+    env, seed = recipe.env.name, recipe.seed
+    size, groups = group_shape(algorithm, recipe)
     tasks = [train_task_seed(env, seed, step, attempt, g) for g in range(groups) for _ in range(size)]
     noise = roller.noise(len(tasks), stream_seed("rollout-noise", env, seed, step, attempt))
     dynamics = [stream_seed("rollout-dynamics", env, seed, step, attempt, i) for i in range(len(tasks))]

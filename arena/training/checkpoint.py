@@ -9,6 +9,7 @@ import torch
 from transformers import PreTrainedModel
 
 from arena.records.files import write_atomic
+from arena.training.values import CriticModel
 
 STATE_FILE = "checkpoint/state.pt"
 
@@ -22,7 +23,11 @@ class Counters:
 
 
 def save_checkpoint(
-    directory: Path, model: PreTrainedModel, optimizer: torch.optim.Optimizer, counters: Counters
+    directory: Path,
+    model: PreTrainedModel,
+    optimizer: torch.optim.Optimizer,
+    counters: Counters,
+    critic: CriticModel | None = None,
 ) -> None:
     """Write the state of a cell after a finished step."""
     state = {
@@ -30,18 +35,24 @@ def save_checkpoint(
         "optimizer": optimizer.state_dict(),
         "step": counters.step,
         "tokens_sampled": counters.tokens_sampled,
+        "critic": critic and critic.state_dict(),
     }
     write_atomic(directory / STATE_FILE, lambda path: torch.save(state, path))
 
 
 def load_checkpoint(
-    directory: Path, model: PreTrainedModel, optimizer: torch.optim.Optimizer
+    directory: Path,
+    model: PreTrainedModel,
+    optimizer: torch.optim.Optimizer,
+    critic: CriticModel | None = None,
 ) -> Counters | None:
-    """Load the last checkpoint into model and optimiser; None where there is none."""
+    """Load the last checkpoint into model, optimiser and critic; None where there is none."""
     path = directory / STATE_FILE
     if not path.exists():
         return None
     state = torch.load(path, weights_only=True)
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
+    if critic is not None:
+        critic.load_state_dict(state["critic"])
     return Counters(state["step"], state["tokens_sampled"])

@@ -78,6 +78,7 @@ def turn_rows(
 ) -> list[dict[str, Any]]:
     """Rows of `turns`."""
     log_ratio, masked = _last_update(batch, result)
+    value = None if batch.value is None else batch.value.old[:, 0]
     parts = batch.advantages
     row_of = {key: i for i, key in enumerate(zip(batch.episode.tolist(), batch.turn.tolist(), strict=True))}
     rows = []
@@ -105,6 +106,7 @@ def turn_rows(
                 row["advantage"] = float(parts.total[i])
                 row["advantage_step"] = None if parts.step is None else float(parts.step[i])
                 row["advantage_format"] = float(parts.format[i])
+                row["value"] = None if value is None else float(value[i])
                 row["sequence_log_ratio"] = float(log_ratio[i])
                 row["masked"] = bool(masked[i])
             rows.append(row)
@@ -162,8 +164,8 @@ def _generation_metrics(groups: Sequence[Group]) -> dict[str, Any]:
         "success": np.mean([e.success for e in episodes]),
         "reward_mean": rewards.mean(),
         "reward_std": rewards.std(),
-        "group_reward_std": rewards.std(axis=1, ddof=1).mean() if rewards.shape[1] > 1 else 0.0,
-        "zero_spread_groups": np.mean(np.ptp(rewards, axis=1) <= 1e-9),
+        "group_reward_std": rewards.std(axis=1, ddof=1).mean() if rewards.shape[1] > 1 else None,
+        "zero_spread_groups": np.mean(np.ptp(rewards, axis=1) <= 1e-9) if rewards.shape[1] > 1 else None,
         "turns_mean": len(turns) / len(episodes),
         "response_tokens_mean": sampled / len(turns),
         "truncated_episodes": np.mean([not e.terminated for e in episodes]),
@@ -208,11 +210,14 @@ def _update_metrics(batch: Batch, result: UpdateResult) -> dict[str, Any]:
     )
     first = (tokens.epoch == 0) & (tokens.minibatch == 0)
     policy, kl = np.mean(result.policy_loss), np.mean(result.kl_loss)
+    value = batch.value
     return {
         "updates": len(result.grad_norm) - result.skipped,
         "skipped_updates": result.skipped,
         "policy_loss": policy,
         "kl_loss": kl,
+        "value_loss": np.mean(result.value_loss) if value else None,
+        "value_explained": value.explained if value else None,
         "kl_ref_k3": float(tokens.kl_ref[first].double().mean()),
         "kl_ref_k1": float((new - ref)[first].mean()),
         "kl_behaviour_k3": float(kl_k3(old, new).mean()),

@@ -87,6 +87,13 @@ class Roller:
         self._envs: list[TextEnv] = []
         self._responses: dict[tuple[int, ...], Response] = {}
 
+    @property
+    def largest_return(self) -> float:
+        """The environment's: the unit of values."""
+        if not self._envs:
+            self._envs.append(make_env(self.config))
+        return self._envs[0].largest_return
+
     def take_env_seconds(self) -> float:
         """Seconds spent in environments and parsing since the last call."""
         seconds, self._env_seconds = self._env_seconds, 0.0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,10 +15,12 @@ from transformers import PreTrainedModel
 from arena.algorithms.aggregation import Denominators, denominators
 from arena.algorithms.catalog import Algorithm
 from arena.algorithms.loss import LossInputs, kl_loss, policy_loss
-from arena.policy.scoring import response_logprob
+from arena.algorithms.values import SharedValue, clipped_value_loss
+from arena.policy.scoring import Responses, respond
 from arena.recipe import Recipe
 from arena.seeding import stream_seed
 from arena.training.batch import ACTION, THINK, Batch
+from arena.training.values import CriticModel
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class UpdateResult:
     tokens: TokenUpdates
     policy_loss: list[float]
     kl_loss: list[float]
+    value_loss: list[float]
     grad_norm: list[float]
     skipped: int
     grad_norm_by_role: dict[int, float]
@@ -69,14 +73,16 @@ def optimise(
     algorithm: Algorithm,
     recipe: Recipe,
     step: int,
+    critic: CriticModel | None = None,
 ) -> UpdateResult:
-    """Run the update in place.
+    """Run the update in place, and that of the critic beside it.
 
     A mini-batch with zero total weight or a non-finite gradient takes no optimiser step and is counted.
     """
     updates: list[TokenUpdates] = []
     policy_losses: list[float] = []
     kl_losses: list[float] = []
+    value_losses: list[float] = []
     norms: list[float] = []
     skipped = 0
     by_role: dict[int, float] = {}
@@ -92,20 +98,43 @@ def optimise(
             model.zero_grad(set_to_none=True)
             losses = []
             for micro in batch.rows.batches(index, recipe.optim.micro_rows):
-                loss, penalty, tokens = forward(model, batch, micro, totals, algorithm, recipe, epoch, number)
-                (loss + recipe.kl.coef * penalty).backward()
-                losses.append((loss.item(), penalty.item()))
+                loss, tokens = forward(model, batch, micro, totals, algorithm, recipe, epoch, number)
+                (loss.policy + recipe.kl.coef * loss.kl + loss.extra).backward()
+                losses.append((loss.policy.item(), loss.kl.item(), loss.value))
                 updates.append(tokens)
             norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.optim.max_grad_norm))
             if math.isfinite(norm) and totals.weight > 0:
                 optimizer.step()
             else:
                 skipped += 1
-            policy_losses.append(sum(loss for loss, _ in losses))
-            kl_losses.append(sum(penalty for _, penalty in losses))
+            policy, kl, value = (sum(part) for part in zip(*losses, strict=True))
+            policy_losses.append(policy)
+            kl_losses.append(kl)
             norms.append(norm)
+            if critic is not None and batch.value is not None:
+                value = critic.fit(batch.rows, batch.value, index, warmup(step, recipe.optim.warmup))
+            if batch.value is not None:
+                value_losses.append(value)
     model.zero_grad(set_to_none=True)
-    return UpdateResult(TokenUpdates.concatenate(updates), policy_losses, kl_losses, norms, skipped, by_role)
+    return UpdateResult(
+        TokenUpdates.concatenate(updates), policy_losses, kl_losses, value_losses, norms, skipped, by_role
+    )
+
+
+def warmup(step: int, steps: int) -> float:
+    """Share of the learning rate at a training step."""
+    return min(1.0, step / (steps + 1))
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Losses of a micro-batch, differentiable: the policy's, the KL penalty before its coefficient, and what a shared
+    value adds, weighted; `value` is the value part of it, unweighted and detached."""
+
+    policy: Float[Tensor, ""]
+    kl: Float[Tensor, ""]
+    extra: Float[Tensor, ""] | float = 0.0
+    value: float = 0.0
 
 
 def forward(
@@ -118,14 +147,22 @@ def forward(
     epoch: int = 0,
     minibatch: int = 0,
     only_role: int | None = None,
-) -> tuple[Float[Tensor, ""], Float[Tensor, ""], TokenUpdates]:
-    """Policy loss, KL loss and token records of a micro-batch; `totals` are the mini-batch's denominators.
+) -> tuple[Losses, TokenUpdates]:
+    """Losses and token records of a micro-batch; `totals` are the mini-batch's denominators.
 
     `only_role` lets the gradient through one role's tokens only.
     """
     rows = batch.rows.select(micro)
     width = rows.mask.shape[1]
-    logprob = response_logprob(model, rows, recipe.rollout.temperature)
+    shared = algorithm.value if isinstance(algorithm.value, SharedValue) else None
+    responses = respond(
+        model,
+        rows,
+        recipe.rollout.temperature,
+        entropy=shared is not None and shared.entropy_coef > 0,
+        value_tau=shared.tau if shared else None,
+    )
+    logprob = responses.logprob
     if only_role is not None:
         logprob = torch.where(batch.role[micro, :width] == only_role, logprob, logprob.detach())
     inputs = LossInputs(
@@ -156,7 +193,23 @@ def forward(
         position,
         *(values[rows.mask] for values in recorded),
     )
-    return out.loss, penalty, tokens
+    losses = Losses(out.loss, penalty)
+    if shared is not None:
+        losses = replace(losses, **_shared_losses(shared, responses, batch, micro, totals))
+    return losses, tokens
+
+
+def _shared_losses(
+    shared: SharedValue, responses: Responses, batch: Batch, micro: Int[Tensor, " some"], totals: Denominators
+) -> dict[str, Any]:
+    """c_V L_V + c_Q L_Q - c_H H of a micro-batch (arXiv 2608.19842): values averaged per turn, entropy per token."""
+    assert batch.value is not None and responses.value is not None
+    old, target, mask = (x[micro] for x in (batch.value.old, batch.value.target, batch.value.mask))
+    loss = clipped_value_loss(responses.value, old, target, mask, shared.value_clip).sum(0) / totals.sequences
+    extra = shared.value_coef * loss[0] + shared.q_coef * loss[1]
+    if responses.entropy is not None:
+        extra = extra - shared.entropy_coef * responses.entropy.sum() / totals.tokens
+    return {"extra": extra, "value": float(loss.sum())}
 
 
 def _role_norm(
@@ -171,5 +224,5 @@ def _role_norm(
     """Norm of the policy-loss gradient that flows through the tokens of one role."""
     model.zero_grad(set_to_none=True)
     for micro in batch.rows.batches(index, recipe.optim.micro_rows):
-        forward(model, batch, micro, totals, algorithm, recipe, only_role=role)[0].backward()
+        forward(model, batch, micro, totals, algorithm, recipe, only_role=role)[0].policy.backward()
     return float(torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]))

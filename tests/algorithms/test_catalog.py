@@ -5,18 +5,29 @@ from pathlib import Path
 
 import pytest
 
-from arena.algorithms.advantages import EMPG, BatchNorm, GiGPO, GroupCentre, GroupNorm, LeaveOneOut
+from arena.algorithms.advantages import (
+    EMPG,
+    BatchNorm,
+    GiGPO,
+    GroupCentre,
+    GroupNorm,
+    LeaveOneOut,
+    TokenGAE,
+    TurnGAE,
+)
 from arena.algorithms.aggregation import FixedLength, SequenceMean, TokenMean
-from arena.algorithms.catalog import CATALOG, Algorithm, get_algorithm, table
+from arena.algorithms.catalog import CATALOG, Algorithm, get_algorithm, notices, table
 from arena.algorithms.clipping import GeometricClip, SequenceClip, SoftGate, TokenClip, WeightClip
 from arena.algorithms.correction import TruncatedImportance
 from arena.algorithms.filtering import DynamicFilter
 from arena.algorithms.masking import SequenceMask
+from arena.algorithms.values import Critic, SharedValue
 from arena.algorithms.weighting import ActFocus
 from arena.errors import UsageError
 
 GRPO = Algorithm("", TokenMean(), GroupNorm(), TokenClip(0.2, 0.2))
 DAPO = replace(GRPO, clip=TokenClip(0.2, 0.28), filter=DynamicFilter(on="reward", max_batches=3))
+PPO = replace(GRPO, advantage=TokenGAE(gamma=1.0, lam=1.0), value=Critic(1e-3, value_clip=0.2))
 COMPOSITIONS = {
     "grpo": GRPO,
     "grpo-st": replace(GRPO, aggregation=SequenceMean()),
@@ -40,6 +51,12 @@ COMPOSITIONS = {
     "rloo": replace(GRPO, advantage=LeaveOneOut()),
     "reinforce++": replace(GRPO, advantage=BatchNorm(gamma=1.0)),
     "actfocus": replace(GRPO, weighting=ActFocus(alpha=0.1, beta=0.5)),
+    "ppo": PPO,
+    "ppo-turn": replace(PPO, advantage=TurnGAE(gamma=0.95, lam=0.95)),
+    "ppo-actfocus": replace(PPO, weighting=ActFocus(alpha=0.1, beta=0.5)),
+    "sapo-sr": replace(
+        GRPO, advantage=TurnGAE(gamma=0.95, lam=0.95), value=SharedValue(1.0, 0.5, 0.5, 0.0, value_clip=0.2)
+    ),
 }
 
 
@@ -68,6 +85,7 @@ def test_the_catalog_holds_exactly_these():
         ("grpo+seqmask", "grpo-sm"),
         ("grpo+gigpo", "gigpo"),
         ("grpo+empg", "empg"),
+        ("ppo+actfocus", "ppo-actfocus"),
         ("dapo+gigpo", "dapo-gigpo"),
         ("grpo:clip_high=2.8e-01+dynamic:on=reward", "dapo"),
         ("reinforce+++actfocus", "reinforce++:gamma=1+actfocus"),
@@ -159,6 +177,7 @@ def test_the_table_says_what_each_part_does():
         "filter": "mixed success, 3 rounds, cold start 5",
         "mask": "-",
         "weighting": "-",
+        "value": "-",
         "source": "SAMPO (ARLArena, arXiv 2602.21534 Eq. 8)",
     }
     assert rows["grpo"]["ratio and clip"] == "token ratio, min, clip 0.2/0.2"
@@ -190,3 +209,44 @@ def test_wrong_tier_parts_are_refused_whether_or_not_the_method_has_them(parts, 
     with pytest.raises(UsageError) as error:
         get_algorithm("grpo", parts)
     assert str(error.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("gspo+gigpo+empg", "'gigpo' and 'empg' both set the advantage"),
+        ("ppo+gigpo", "gigpo does not read values, so the critic would have no effect"),
+        ("sapo-sr+empg", "empg does not read values, so the shared_value would have no effect"),
+        ("sapo-sr+dynamic", "one trajectory a task has no group whose outcomes differ"),
+    ],
+)
+def test_parts_that_cannot_work_together_are_refused_with_the_reason(spec, reason):
+    with pytest.raises(UsageError, match=reason):
+        get_algorithm(spec)
+
+
+def test_an_advantage_that_reads_values_needs_a_source(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from dataclasses import replace\n"
+        "from arena.algorithms.catalog import CATALOG\n"
+        "valueless = replace(CATALOG['ppo'], value=None)\n"
+    )
+    with pytest.raises(UsageError, match="token_gae needs a value source"):
+        get_algorithm(f"{file}:valueless")
+
+
+@pytest.mark.parametrize(
+    ("spec", "acts"),
+    [
+        ("sampo+seqmask", True),  # delta 0.003 is within -log(1 - 0.003)
+        ("sampo+seqmask:delta=3.1e-3", False),
+        ("gspo:clip_low=0.1+seqmask:delta=0.1", True),
+        ("cispo+seqmask:delta=5", True),
+        ("gspo", True),
+    ],
+)
+def test_a_sequence_mask_beyond_the_clip_is_said_to_do_nothing(spec, acts):
+    said = notices(get_algorithm(spec))
+    assert len(said) == (0 if acts else 1)
+    assert acts or "cannot act" in said[0]

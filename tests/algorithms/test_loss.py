@@ -119,20 +119,25 @@ def random_batch(rows=6, tokens=7) -> LossInputs:
     action = (torch.rand(rows, tokens, generator=generator) < 0.4) & mask
     energy = -5 + torch.randn(rows, tokens, generator=generator)
     return LossInputs(
-        logprob=old + log_ratio, old_logprob=old, advantage=advantage, mask=mask, action=action, energy=energy
+        logprob=old + log_ratio,
+        old_logprob=old,
+        advantage=advantage,
+        mask=mask,
+        role=1 + action.long(),
+        energy=energy,
     )
 
 
 def with_totals(batch: LossInputs, algorithm) -> LossInputs:
     """The batch with the statistics and denominators that span it."""
-    statistics = energy_statistics(batch.energy, batch.action, batch.mask)
+    statistics = energy_statistics(batch.energy, batch.role == 2, batch.mask)
     batch = replace(batch, energy_statistics=statistics)
     weight = token_weights(batch, algorithm)
     return replace(batch, denominators=denominators(batch.mask, weight))
 
 
 def moved(batch: LossInputs, move) -> LossInputs:
-    names = ("logprob", "old_logprob", "advantage", "mask", "action", "energy")
+    names = ("logprob", "old_logprob", "advantage", "mask", "role", "energy")
     return replace(batch, **{name: move(getattr(batch, name)) for name in names})
 
 
@@ -181,6 +186,8 @@ def test_padding_side_width_and_content_do_not_matter(spec, garbage, left, right
     def pad(values):
         if values.dtype == torch.bool:
             return torch.nn.functional.pad(values, (left, right), value=False)
+        if values.dtype == torch.long:
+            return torch.nn.functional.pad(values, (left, right), value=2)  # padding that calls itself action
         values = torch.where(batch.mask, values, garbage)
         return torch.nn.functional.pad(values, (left, right), value=garbage)
 

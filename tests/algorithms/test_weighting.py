@@ -22,7 +22,7 @@ def inputs(**given) -> LossInputs:
         "old_logprob": torch.full((2, 3), -1.0),
         "advantage": torch.tensor([[1.0, 1.0, 1.0], [-2.0, -2.0, 26.0]]),
         "mask": MASK,
-        "action": ACTION,
+        "role": 1 + ACTION.long(),
         "energy": ENERGY,
     }
     return LossInputs(**{**base, **given})
@@ -88,16 +88,16 @@ def test_given_weights_are_used_as_they_are():
 
 
 def test_zero_total_weight_gives_a_zero_loss_and_gradient():
-    given = inputs(action=torch.zeros_like(ACTION))
+    given = inputs(role=torch.ones_like(ACTION, dtype=torch.long))
     out = policy_loss(given, get_algorithm("actfocus:alpha=0"))
     out.loss.backward()
     assert out.loss.item() == 0.0
     assert given.logprob.grad.abs().max() == 0.0
 
 
-@pytest.mark.parametrize("missing", ["action", "energy"])
+@pytest.mark.parametrize("missing", ["role", "energy"])
 def test_weighting_without_its_inputs_is_refused(missing):
-    message = r"^'actfocus' weights tokens: LossInputs needs action and energy, or weight$"
+    message = r"^'actfocus' weights tokens: LossInputs needs role and energy, or weight$"
     with pytest.raises(ValueError, match=message):
         policy_loss(inputs(**{missing: None}), get_algorithm("actfocus"))
 

@@ -30,4 +30,4 @@ def model(codec):
 def prompts(codec):
     generator = torch.Generator().manual_seed(5)
     lengths = [9, 3, 1, 6, 9, 2, 5, 12]
-    return [torch.randint(3, len(codec.tokenizer), (n,), generator=generator).tolist() for n in lengths]
+    return [torch.randint(3, len(codec.tokenizer) - 2, (n,), generator=generator).tolist() for n in lengths]

@@ -6,7 +6,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from arena.policy import scoring
 from arena.policy.forward import Forward
-from arena.policy.scoring import Rows, hidden_states, response_logprob, score
+from arena.policy.scoring import Rows, response_logprob, response_states, score
 
 LENGTHS = (4, 7, 1, 5, 2, 7, 3, 6)
 
@@ -14,7 +14,7 @@ LENGTHS = (4, 7, 1, 5, 2, 7, 3, 6)
 @pytest.fixture(scope="module")
 def responses(codec):
     generator = torch.Generator().manual_seed(6)
-    return [torch.randint(3, len(codec.tokenizer), (n,), generator=generator).tolist() for n in LENGTHS]
+    return [torch.randint(3, len(codec.tokenizer) - 2, (n,), generator=generator).tolist() for n in LENGTHS]
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def naive(model, prompts, responses, temperature):
     out = []
     for prompt, response in zip(prompts, responses, strict=True):
         with torch.no_grad():
-            logits = model(torch.tensor([[*prompt, *response]])).logits[0, len(prompt) - 1 : -1].double()
+            logits = model(torch.tensor([[*prompt, *response]])).logits[0, len(prompt) - 1 : -1, :-2].double()
         log_p = (logits / temperature).log_softmax(-1)
         logprob = log_p[torch.arange(len(response)), torch.tensor(response)]
         entropy = -(log_p.exp() * log_p).sum(-1)
@@ -115,7 +115,7 @@ def test_differentiable_scores_equal_the_recorded_ones(model, rows):
 def test_chunks_change_neither_values_nor_gradients(model, rows, codec, monkeypatch, positions):
     whole, gradients = loss_and_gradients(model, rows)
     scores = score(model, rows, 0.7, 8)
-    monkeypatch.setattr(scoring, "CHUNK_LOGITS", positions * len(codec.tokenizer))
+    monkeypatch.setattr(scoring, "CHUNK_LOGITS", positions * (len(codec.tokenizer) - 2))
     chunked, chunked_gradients = loss_and_gradients(model, rows)
     assert torch.allclose(chunked, whole, atol=1e-5, rtol=0)
     scale = max(g.abs().max() for g in gradients.values())
@@ -140,7 +140,7 @@ class LargestLogits(TorchDispatchMode):
 
 
 def test_no_tensor_of_all_logits_is_ever_made(model, rows, codec, monkeypatch):
-    vocabulary = len(codec.tokenizer)
+    vocabulary = len(codec.tokenizer) - 2  # the reserved entries have no logits
     with LargestLogits(vocabulary, 16) as whole:
         loss_and_gradients(model, rows)
     assert whole.largest == sum(LENGTHS) * vocabulary
@@ -174,7 +174,7 @@ def test_only_response_tokens_are_scored(model, rows, passes):
     prompts, responses = (output.grad.abs().sum(-1) > 0 for output in passes)
     assert prompts.nonzero().tolist() == [[i, n - 1] for i, n in enumerate(rows.prompt_length.tolist())]
     assert torch.equal(responses, rows.mask[:, 1:])
-    assert hidden_states(model, rows).shape == (sum(LENGTHS), 16)
+    assert response_states(model, rows)[rows.mask].shape == (sum(LENGTHS), 16)
 
 
 def test_a_shared_prompt_is_run_once_and_changes_neither_values_nor_gradients(
@@ -189,7 +189,7 @@ def test_a_shared_prompt_is_run_once_and_changes_neither_values_nor_gradients(
     weights = torch.linspace(-1, 2, rows.mask.numel()).reshape(rows.mask.shape)
     model.zero_grad()
     for i, (prompt, response) in enumerate(zip(shared, responses, strict=True)):
-        logits = model(torch.tensor([[*prompt, *response]])).logits[0, len(prompt) - 1 : -1]
+        logits = model(torch.tensor([[*prompt, *response]])).logits[0, len(prompt) - 1 : -1, :-2]
         alone = (logits / 0.7).log_softmax(-1)[torch.arange(len(response)), torch.tensor(response)]
         (alone * weights[i, : len(response)]).sum().backward()
     scale = max(float(p.grad.abs().max()) for p in model.parameters())

@@ -9,7 +9,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from arena.envs.protocol import TAGS, parse_response, token_roles
-from arena.policy.tokenizer import EOS, PAD, UNK, TextCodec, build_tokenizer
+from arena.policy.tokenizer import EOS, PAD, RESERVED, UNK, TextCodec, build_tokenizer
 from arena.training.bc import shared_words
 from tests.policy.conftest import WORDS
 
@@ -57,7 +57,7 @@ def test_special_tokens_and_vocabulary():
     tokenizer = CODEC.tokenizer
     assert [tokenizer.convert_ids_to_tokens(i) for i in range(7)] == [PAD, EOS, UNK, *TAGS]
     assert (CODEC.pad_id, CODEC.eos_id) == (0, 1)
-    pieces = {PAD, EOS, UNK, *TAGS, *string.printable, *WORDS, *(f" {word}" for word in WORDS)}
+    pieces = {PAD, EOS, UNK, *TAGS, *string.printable, *WORDS, *(f" {word}" for word in WORDS), *RESERVED}
     assert set(tokenizer.get_vocab()) == pieces
     assert len(tokenizer) == len(pieces)
 

@@ -110,7 +110,7 @@ def test_another_schema_version_is_refused(tmp_path):
         path = folder / name
         good = path.read_bytes()
         pq.write_table(pq.read_table(path).replace_schema_metadata({"schema_version": "999"}), path)
-        with pytest.raises(UsageError, match=r"schema version 999; this version of Arena reads 1"):
+        with pytest.raises(UsageError, match=r"schema version 999; this version of Arena reads 2"):
             read(read_run(tmp_path / "r").cells)
         path.write_bytes(good)
 

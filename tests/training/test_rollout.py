@@ -38,6 +38,10 @@ class Corridor(TextEnv):
     def instruction(self) -> str:
         return "corridor"
 
+    @property
+    def largest_return(self) -> float:
+        return 1.0
+
     def expert_action(self) -> str:
         return "go"
 
