@@ -6,6 +6,9 @@ VENV ?= .venv
 TORCH ?= torch==2.13.0
 # Seeds of the demo: below 3 the report gives no interval.
 SEEDS ?= 3
+# What tests/peers compares with, at the versions whose numbers it pins. Installed without their requirements: verl's
+# want an older transformers, ray and wandb, and a Python below 3.13 that its losses do not need.
+PEERS := verl==0.9.1 trl==1.16.0
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml
 
@@ -15,7 +18,7 @@ demo: $(VENV)/.installed
 	$(BIN)/arena run --algos grpo,sampo,actfocus --envs all --tier cpu --num-seeds $(SEEDS) --name demo
 	$(BIN)/arena report demo
 
-test: $(VENV)/.tested lint
+test: $(VENV)/.peers lint
 	scripts/chromium.sh
 	$(BIN)/python -m pytest
 
@@ -41,6 +44,11 @@ $(VENV)/.installed: $(VENV)/.torch $(SOURCES)
 $(VENV)/.tested: $(VENV)/.torch $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable ".[test]"
 	touch $@ $(VENV)/.installed
+
+$(VENV)/.peers: $(VENV)/.tested Makefile
+	$(BIN)/python -m pip install --quiet --editable ".[peers]"
+	$(BIN)/python -m pip install --quiet --no-deps --ignore-requires-python $(PEERS)
+	touch $@
 
 clean:
 	rm -rf $(VENV) build dist
