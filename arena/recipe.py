@@ -23,6 +23,8 @@ from arena.errors import UsageError, unknown_name
 
 #: Entry-point group through which installed packages offer methods.
 ENTRY_POINTS = "arena.algorithms"
+#: Raised when the start that a recipe makes changes: an older one is not taken for it.
+START_VERSION = 2
 #: Fields that `--set` may not touch, and the option of `arena run` that gives them.
 GIVEN = {"tier": "--tier", "algorithm": "--algos", "code": "--algos", "seed": "--seeds", "env.name": "--envs"}
 
@@ -188,6 +190,7 @@ class Recipe(Section):
         fields = self.model_dump(mode="json", include={"env", "model", "bc", "seed"})
         fields["eval"] = {"episodes": self.eval.episodes, "temperature": self.eval.temperature}
         fields["rollout"] = {"max_response_tokens": self.rollout.max_response_tokens}
+        fields["version"] = START_VERSION
         return fields
 
 

@@ -12,9 +12,7 @@ import pyarrow.parquet as pq
 import torch
 from transformers import PreTrainedModel
 
-from arena.algorithms.advantages import TokenGAE
 from arena.algorithms.catalog import Algorithm, get_algorithm
-from arena.algorithms.values import Critic
 from arena.errors import UsageError
 from arena.policy.model import frozen_copy, load_policy, save_policy
 from arena.policy.scoring import Scores
@@ -111,10 +109,6 @@ class _Cell:
             fused=True,
         )
         algorithm = get_algorithm(recipe.algorithm, recipe.parts)
-        critic = None
-        if isinstance(algorithm.value, Critic):
-            tokens = isinstance(algorithm.advantage, TokenGAE)
-            critic = CriticModel(model, algorithm.value, recipe.optim, tokens)
         return _Cell(
             recipe=recipe,
             directory=directory,
@@ -124,7 +118,7 @@ class _Cell:
             optimizer=optimizer,
             codec=codec,
             roller=Roller(recipe.env, codec, recipe.rollout.max_response_tokens),
-            critic=critic,
+            critic=CriticModel.of(algorithm, model, recipe.optim),
         )
 
     def train(self, step: int) -> dict[str, Any]:

@@ -209,7 +209,7 @@ def _shared_losses(
     extra = shared.value_coef * loss[0] + shared.q_coef * loss[1]
     if responses.entropy is not None:
         extra = extra - shared.entropy_coef * responses.entropy.sum() / totals.tokens
-    return {"extra": extra, "value": float(loss.sum())}
+    return {"extra": extra, "value": loss.sum().item()}
 
 
 def _role_norm(

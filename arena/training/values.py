@@ -86,6 +86,13 @@ class CriticModel:
             self.parameters(), lr=config.learning_rate, weight_decay=optim.weight_decay, fused=True
         )
 
+    @staticmethod
+    def of(algorithm: Algorithm, start: PreTrainedModel, optim: OptimConfig) -> CriticModel | None:
+        """The algorithm's critic at its start; None if it has none."""
+        if not isinstance(algorithm.value, Critic):
+            return None
+        return CriticModel(start, algorithm.value, optim, isinstance(algorithm.advantage, TokenGAE))
+
     def parameters(self) -> Iterator[nn.Parameter]:
         """Weights of backbone and head."""
         yield from self.backbone.parameters()

@@ -242,6 +242,7 @@ def test_files_of_a_cell(grpo_cell):
 
 #: Columns that are null in a run of plain GRPO.
 NULL = {"weight_mu", "weight_sigma", "grad_norm_think", "grad_norm_action", "advantage_step"}
+NULL |= {"value_loss", "value_explained", "value"}
 #: Columns that are null in some rows: no action, no action token.
 SOMETIMES = {"action", "energy_action", "centred_energy_action", "entropy_action", "seconds_checkpoint"}
 SOMETIMES |= {"energy_think", "centred_energy_think", "entropy_think"}

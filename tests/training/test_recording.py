@@ -129,6 +129,7 @@ def updates(epochs=1):
         TokenUpdates.concatenate(parts),
         [0.1, 0.3] * epochs,
         [0.02, 0.04] * epochs,
+        [],
         [1.0, 3.0] * epochs,
         count - 2,
         {},

@@ -12,6 +12,7 @@ from arena.seeding import stream_seed
 from arena.training.batch import ACTION, THINK, build_batch
 from arena.training.cell import generate
 from arena.training.update import forward, minibatches, optimise
+from arena.training.values import CriticModel
 from tests.training.conftest import World, tiny
 
 SPECS = [*CATALOG, "cispo+seqmask", "gspo+actfocus"]
@@ -29,14 +30,16 @@ def groups(start):
 
 
 def make_batch(world, groups, spec="grpo"):
+    algorithm, recipe = get_algorithm(spec), tiny(spec)
+    critic = CriticModel.of(algorithm, world.model, recipe.optim)
     return build_batch(
-        groups, world.model, world.reference, get_algorithm(spec), tiny(spec), world.codec.pad_id
+        groups, world.model, world.reference, algorithm, recipe, world.codec.pad_id, 1.0, critic
     )
 
 
 def move(model, scale=0.02):
     """Leave the behaviour policy: ratios on both sides of every clip, a KL to the reference."""
-    generator = torch.Generator().manual_seed(7)
+    generator = torch.Generator().manual_seed(8)
     with torch.no_grad():
         for p in model.parameters():
             p.add_(scale * torch.randn(p.shape, generator=generator))
@@ -50,10 +53,10 @@ def gradient(world, batch, spec, parts, only_role=None):
     world.model.zero_grad()
     loss = 0.0
     for micro in parts:
-        policy, penalty, _ = forward(
-            world.model, batch, micro, totals, algorithm, recipe, only_role=only_role
-        )
-        total = policy if only_role is not None else policy + recipe.kl.coef * penalty
+        part, _ = forward(world.model, batch, micro, totals, algorithm, recipe, only_role=only_role)
+        total = part.policy
+        if only_role is None:
+            total = total + recipe.kl.coef * part.kl + part.extra
         total.backward()
         loss += total.item()
     return loss, torch.cat([p.grad.flatten() for p in world.model.parameters()])
@@ -80,10 +83,10 @@ def test_the_moved_policy_reaches_every_clip(world, groups):
     rows = torch.arange(len(batch))
     totals = denominators(batch.rows.mask, batch.weight)
     for spec in ("grpo", "gspo"):
-        _, _, tokens = forward(world.model, batch, rows, totals, get_algorithm(spec), tiny(spec))
+        _, tokens = forward(world.model, batch, rows, totals, get_algorithm(spec), tiny(spec))
         assert tokens.clipped_low.any()
         assert tokens.clipped_high.any()
-    _, _, tokens = forward(world.model, batch, rows, totals, get_algorithm("cispo+seqmask"), tiny())
+    _, tokens = forward(world.model, batch, rows, totals, get_algorithm("cispo+seqmask"), tiny())
     assert 0 < tokens.masked.sum() < len(tokens.masked)
 
 
