@@ -264,7 +264,10 @@ def _toml(value: Any) -> str:
 
 
 def parse_overrides(pairs: Sequence[str]) -> dict[str, Any]:
-    """`["kl.coef=0.02", "steps=5"]` as nested mappings; values are read as TOML, else as text."""
+    """`["kl.coef=0.02", "steps=5"]` as nested mappings; values are read as TOML, else as text.
+
+    Raises UsageError for what is no pair, and for a field given twice.
+    """
     tree: dict[str, Any] = {}
     for pair in pairs:
         key, separator, text = pair.partition("=")
@@ -280,6 +283,8 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, Any]:
             node = node.setdefault(section, {})
             if not isinstance(node, dict):
                 raise UsageError(f"--set {key}: '{section}' was already given a value.")
+        if leaf in node:
+            raise UsageError(f"--set {key}: it was already given a value; give it once.")
         node[leaf] = value
     return tree
 

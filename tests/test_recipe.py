@@ -89,7 +89,8 @@ def test_overrides_are_read_as_toml_else_as_text():
         "d": "5",
         "e": "",
     }
-    assert parse_overrides(["steps=1", "steps=2", "kl.coef=a=b"]) == {"steps": 2, "kl": {"coef": "a=b"}}
+    assert parse_overrides(["kl.coef=a=b"]) == {"kl": {"coef": "a=b"}}
+    assert parse_overrides(["a={b=1}", "a.c=2"]) == {"a": {"b": 1, "c": 2}}
     assert parse_overrides([]) == {}
 
 
@@ -115,6 +116,9 @@ def test_every_field_is_listed_with_the_value_that_a_cell_gets():
         (["steps"], "--set takes section.key=value, e.g. --set kl.coef=0.02; given 'steps'."),
         (["=5"], "--set takes section.key=value, e.g. --set kl.coef=0.02; given '=5'."),
         (["kl=1", "kl.coef=2"], "--set kl.coef: 'kl' was already given a value."),
+        (["kl.coef=2", "kl={coef=1}"], "--set kl: it was already given a value; give it once."),
+        (["kl.coef=1", "steps=3", "kl.coef=1"], "--set kl.coef: it was already given a value; give it once."),
+        (["a={b=1}", "a.b=2"], "--set a.b: it was already given a value; give it once."),
     ],
 )
 def test_wrong_overrides(pairs, message):
