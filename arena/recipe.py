@@ -220,9 +220,7 @@ def field_table(tier: str) -> list[dict[str, str]]:
     per_env = tree.pop("envs", {})
     trees = {"": tree} | {name: merge(tree, own) for name, own in per_env.items()}
     rows = []
-    for path, info in _leaves(Recipe):
-        if path in GIVEN:
-            continue
+    for path, info in _settable():
         values = {
             name: _look_up(given, path, info.get_default(call_default_factory=True))
             for name, given in trees.items()
@@ -236,6 +234,11 @@ def field_table(tier: str) -> list[dict[str, str]]:
             }
         )
     return rows
+
+
+def _settable() -> list[tuple[str, FieldInfo]]:
+    """The fields that `--set` takes, by their paths."""
+    return [(path, info) for path, info in _leaves(Recipe) if path not in GIVEN]
 
 
 def _leaves(section: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
@@ -357,18 +360,13 @@ def _explain(error: ValidationError) -> str:
     for item in error.errors():
         path = ".".join(str(part) for part in item["loc"])
         if item["type"] == "extra_forbidden":
-            parent = _section(item["loc"][:-1])
-            lines.append(
-                str(
-                    unknown_name(
-                        "recipe field", path, [_join(item["loc"][:-1], k) for k in parent.model_fields]
-                    )
-                )
-            )
+            allowed = _fields_of(item["loc"][:-1])
+            elsewhere = [name for name, _ in _settable()]
+            lines.append(str(unknown_name("recipe field", path, allowed, elsewhere=elsewhere)))
         elif item["type"] == "value_error":
             lines.append(f"recipe field {path}: {item['ctx']['error']}.")
         elif item["type"] in ("model_type", "model_attributes_type"):
-            fields = ", ".join(f"{path}.{name}" for name in _section(item["loc"]).model_fields)
+            fields = ", ".join(_fields_of(item["loc"]))
             lines.append(
                 f"recipe field {path} is a section: set its fields {fields}; given {item['input']!r}."
             )
@@ -379,12 +377,10 @@ def _explain(error: ValidationError) -> str:
     return "\n".join(lines)
 
 
-def _join(parents: Sequence[str | int], leaf: str) -> str:
-    return ".".join([*map(str, parents), leaf])
-
-
-def _section(path: Sequence[str | int]) -> type[BaseModel]:
+def _fields_of(path: Sequence[str | int]) -> list[str]:
+    """Paths of the fields and sections of the section at `path`, as far as `--set` takes them."""
     section: type[BaseModel] = Recipe
     for part in path:
         section = section.model_fields[str(part)].annotation  # ty: ignore[invalid-assignment]
-    return section
+    paths = (".".join([*map(str, path), name]) for name in section.model_fields)
+    return [name for name in paths if name not in GIVEN]
