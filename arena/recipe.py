@@ -214,25 +214,34 @@ def load_tier(name: str) -> dict[str, Any]:
     return merge(load_tier(base), tree) if base else tree
 
 
-def field_table(tier: str) -> list[dict[str, str]]:
-    """Every field that `--set` takes: its value in the tier, also where environments differ, and its meaning."""
+def field_values(tier: str) -> list[dict[str, Any]]:
+    """Every field that `--set` takes: its value in the tier, the environments' own where they differ, its meaning."""
     tree = load_tier(tier)
     per_env = tree.pop("envs", {})
-    trees = {"": tree} | {name: merge(tree, own) for name, own in per_env.items()}
+    trees = {name: merge(tree, own) for name, own in per_env.items()}
     rows = []
     for path, info in _settable():
-        values = {
-            name: _look_up(given, path, info.get_default(call_default_factory=True))
-            for name, given in trees.items()
-        }
-        own = [f"{name} {_toml(value)}" for name, value in values.items() if name and value != values[""]]
+        default = info.get_default(call_default_factory=True)
+        value = _look_up(tree, path, default)
+        own = {name: _look_up(given, path, default) for name, given in trees.items()}
         rows.append(
             {
                 "field": path,
-                "value": _toml(values[""]) + (f" ({', '.join(own)})" if own else ""),
+                "value": value,
+                "environments": {name: v for name, v in own.items() if v != value},
                 "meaning": info.description or "",
             }
         )
+    return rows
+
+
+def field_table(tier: str) -> list[dict[str, str]]:
+    """`field_values` for people: values as `--set` takes them, in one column."""
+    rows = []
+    for row in field_values(tier):
+        own = ", ".join(f"{name} {_toml(value)}" for name, value in row["environments"].items())
+        value = _toml(row["value"]) + (f" ({own})" if own else "")
+        rows.append({"field": row["field"], "value": value, "meaning": row["meaning"]})
     return rows
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from arena.cli.tables import show
-from arena.recipe import field_table, load_tier, tier_names
+from arena.recipe import field_table, field_values, load_tier, tier_names
 
 app = typer.Typer(no_args_is_help=True, help="List algorithms, environments, tiers or recipe fields.")
 
@@ -44,4 +44,4 @@ def fields(
     json: Json = False,
 ) -> None:
     """The recipe's fields, with a tier's values: what [bold]arena run --set[/] takes."""
-    show(field_table(tier), json)
+    show(field_values(tier) if json else field_table(tier), json)

@@ -13,6 +13,7 @@ import pytest
 from arena.algorithms.catalog import CATALOG
 from arena.cli import tables
 from arena.envs import ENVS
+from arena.recipe import resolve
 from arena.records.files import write_json
 
 ROOT = Path(__file__).parents[2]
@@ -62,6 +63,21 @@ def test_lists(arena, what, names):
     assert all(row.keys() == rows[0].keys() for row in rows)
     lines = arena("list", what).out.splitlines()
     assert [line.split()[0] for line in lines] == ["name", *(row["name"] for row in rows)]
+
+
+def test_fields_are_texts_for_people_and_values_for_programs(arena):
+    rows = {row.pop("field"): row for row in json.loads(arena("list", "fields", "--json").out)}
+    assert rows["record.enabled"]["value"] is True
+    assert rows["optim.minibatches"]["value"] == 4
+    assert rows["env.options"]["value"] == {}
+    for name in ENVS:
+        recipe = resolve("cpu", name, "grpo", 0).model_dump(mode="json")
+        for field, row in rows.items():
+            *sections, leaf = field.split(".")
+            given = recipe[sections[0]][leaf] if sections else recipe[leaf]
+            assert row["environments"].get(name, row["value"]) == given, field
+    (line,) = (row for row in arena("list", "fields").out.splitlines() if row.startswith("env.options "))
+    assert re.split(r" {2,}", line)[1] == "{} (sokoban { max_solution = 6 })"
 
 
 @pytest.mark.parametrize(
