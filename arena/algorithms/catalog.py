@@ -33,7 +33,7 @@ from arena.algorithms.masking import SequenceMask
 from arena.algorithms.values import Critic, SharedValue
 from arena.algorithms.weighting import ActFocus
 from arena.errors import UsageError, unknown_name
-from arena.recipe import file_of, installed
+from arena.recipe import Recipe, file_of, installed
 
 
 @dataclass(frozen=True)
@@ -148,6 +148,15 @@ def get_algorithm(spec: str, parts: Mapping[str, Mapping[str, int | float | str]
         algorithm = _with_settings(algorithm, (field,), settings, modifier)
     _check_fit(algorithm, spec)
     return replace(algorithm, name=spec)
+
+
+def algorithm_of(recipe: Recipe) -> Algorithm:
+    """The algorithm of a recipe. Where it has a fixed length of 0, the length is the cap on sampled tokens."""
+    algorithm = get_algorithm(recipe.algorithm, recipe.parts)
+    rule = algorithm.aggregation
+    if isinstance(rule, FixedLength) and rule.length == 0:
+        rule = replace(rule, length=recipe.rollout.max_response_tokens)
+    return replace(algorithm, aggregation=rule)
 
 
 def _check_fit(algorithm: Algorithm, spec: str) -> None:

@@ -11,15 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from arena.errors import UsageError
 from arena.launch import folder
 from arena.launch.jobs import Job
 from arena.recipe import GIVEN, load_tier, merge, parse_overrides, resolve
-
-if TYPE_CHECKING:
-    from arena.algorithms.catalog import Algorithm
 
 
 @dataclass(frozen=True)
@@ -178,7 +175,7 @@ def _overrides(options: Options) -> dict[str, Any]:
 
 def _check_parts(cells: Sequence[Job]) -> None:
     """Build every environment and algorithm once, so that refused options end here and not in a worker."""
-    from arena.algorithms.catalog import get_algorithm
+    from arena.algorithms.catalog import algorithm_of
     from arena.envs import make_env
 
     checked: set[tuple[str, str]] = set()
@@ -186,19 +183,8 @@ def _check_parts(cells: Sequence[Job]) -> None:
         if (cell.env, "") not in checked:
             make_env(cell.recipe.env)
         if (cell.env, cell.algorithm) not in checked:
-            _check_length(get_algorithm(cell.algorithm, cell.recipe.parts), cell)
+            algorithm_of(cell.recipe)
         checked |= {(cell.env, ""), (cell.env, cell.algorithm)}
-
-
-def _check_length(algorithm: Algorithm, cell: Job) -> None:
-    """A fixed length that is not the cap on sampled tokens has to be asked for."""
-    length = getattr(algorithm.aggregation, "length", None)
-    cap = cell.recipe.rollout.max_response_tokens
-    if length not in (None, cap) and ":length=" not in cell.algorithm:
-        raise UsageError(
-            f"--algos: '{cell.algorithm}' divides by sequences x {length} tokens, and rollout.max_response_tokens is "
-            f"{cap}: give {cell.algorithm}:length={cap}."
-        )
 
 
 def _check_folders(cells: Sequence[Job]) -> None:

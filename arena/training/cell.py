@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedModel
 
 from arena.algorithms.advantages import TokenGAE
-from arena.algorithms.catalog import Algorithm, get_algorithm
+from arena.algorithms.catalog import Algorithm, algorithm_of
 from arena.algorithms.values import Critic
 from arena.errors import UsageError
 from arena.policy.model import frozen_copy, load_policy, save_policy
@@ -110,7 +110,7 @@ class _Cell:
             weight_decay=recipe.optim.weight_decay,
             fused=True,
         )
-        algorithm = get_algorithm(recipe.algorithm, recipe.parts)
+        algorithm = algorithm_of(recipe)
         critic = None
         if isinstance(algorithm.value, Critic):
             tokens = isinstance(algorithm.advantage, TokenGAE)

@@ -51,15 +51,6 @@ def test_overrides_and_steps_reach_the_recipe():
     assert cell.recipe.env.options == {"size": 4}
 
 
-def test_a_fixed_length_other_than_the_cap_has_to_be_asked_for():
-    with pytest.raises(
-        UsageError, match=r"'dr-grpo' divides by sequences x 48 tokens, and rollout\.max_response_tok"
-    ):
-        plan(algos="dr-grpo", overrides=("rollout.max_response_tokens=64",))
-    for spec in ("dr-grpo:length=64", "dr-grpo:length=48", "grpo"):
-        assert plan(algos=spec, overrides=("rollout.max_response_tokens=64",)).cells
-
-
 def test_a_spec_with_a_slash_gets_one_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text("")
