@@ -38,9 +38,10 @@ from arena.recipe import Recipe, file_of, installed
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A method as a composition of parts. The training loop knows the parts, never the name."""
+    """A method as a composition of parts. The training loop knows the parts, never the name: methods of equal parts
+    are equal."""
 
-    name: str
+    name: str = dataclasses.field(compare=False)
     aggregation: Aggregation
     advantage: AdvantageRule
     clip: Clip
@@ -49,7 +50,7 @@ class Algorithm:
     weighting: ActFocus | None = None
     correction: TruncatedImportance | None = None
     value: Critic | SharedValue | None = None
-    source: str = ""
+    source: str = dataclasses.field(default="", compare=False)
 
 
 _ARLARENA = "ARLArena, arXiv 2602.21534"

@@ -6,17 +6,20 @@ Everything is checked here, before anything is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from arena.errors import UsageError
 from arena.launch import folder
 from arena.launch.jobs import Job
 from arena.recipe import GIVEN, load_tier, merge, parse_overrides, resolve
+
+if TYPE_CHECKING:
+    from arena.algorithms.catalog import Algorithm
 
 
 @dataclass(frozen=True)
@@ -178,13 +181,31 @@ def _check_parts(cells: Sequence[Job]) -> None:
     from arena.algorithms.catalog import algorithm_of
     from arena.envs import make_env
 
-    checked: set[tuple[str, str]] = set()
+    built: dict[str, dict[str, Algorithm]] = {}
     for cell in cells:
-        if (cell.env, "") not in checked:
+        if cell.env not in built:
             make_env(cell.recipe.env)
-        if (cell.env, cell.algorithm) not in checked:
-            algorithm_of(cell.recipe)
-        checked |= {(cell.env, ""), (cell.env, cell.algorithm)}
+        methods = built.setdefault(cell.env, {})
+        if cell.algorithm not in methods:
+            algorithm = algorithm_of(cell.recipe)
+            _check_new(algorithm, methods)
+            methods[cell.algorithm] = algorithm
+
+
+def _check_new(algorithm: Algorithm, others: Mapping[str, Algorithm]) -> None:
+    for spec, other in others.items():
+        if _equal(algorithm, other):
+            raise UsageError(
+                f"--algos: '{spec}' and '{algorithm.name}' are the same method; give one of them."
+            )
+
+
+def _equal(one: Algorithm, other: Algorithm) -> bool:
+    """Whether their parts are equal. Parts that cannot be compared, such as those that hold tensors, are not."""
+    try:
+        return bool(one == other)
+    except (RuntimeError, ValueError):
+        return False
 
 
 def _check_folders(cells: Sequence[Job]) -> None:

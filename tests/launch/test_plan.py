@@ -51,6 +51,57 @@ def test_overrides_and_steps_reach_the_recipe():
     assert cell.recipe.env.options == {"size": 4}
 
 
+TWICE = [
+    ("gspo+gigpo+dynamic,sampo", "'gspo+gigpo+dynamic' and 'sampo'"),
+    ("gspo,grpo,gspo:clip_low=3e-3", "'gspo' and 'gspo:clip_low=3e-3'"),
+    ("grpo + gigpo,grpo+gigpo", "'grpo + gigpo' and 'grpo+gigpo'"),
+    ("dr-grpo:length=48,dr-grpo", "'dr-grpo:length=48' and 'dr-grpo'"),
+    ("all,grpo+gigpo", "'gigpo' and 'grpo+gigpo'"),
+    ("grpo+gigpo,all", "'grpo+gigpo' and 'gigpo'"),
+    ("./mine.py:own,grpo", "'./mine.py:own' and 'grpo'"),
+    ("./mine.py:own,mine.py:own", "'./mine.py:own' and 'mine.py:own'"),
+]
+
+
+@pytest.mark.parametrize(("algos", "names"), TWICE)
+def test_one_method_spelt_twice_is_refused(algos, names, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "from arena.algorithms import get_algorithm\nown = get_algorithm('grpo')"
+    )
+    with pytest.raises(UsageError) as error:
+        plan(algos=algos)
+    assert str(error.value) == f"--algos: {names} are the same method; give one of them."
+
+
+def test_methods_that_differ_in_one_parameter_are_two():
+    assert labels(algos="all,grpo:clip_high=0.3,all") == [
+        f"frozen_lake/{name}/seed-0" for name in [*CATALOG, "grpo:clip_high=0.3"]
+    ]
+    # Equal in themselves, but not under a tier's defaults for parts.
+    assert len(labels(algos="gspo:clip_low=3e-3,gspo", overrides=("parts.sequence_clip.clip_low=0.1",))) == 2
+
+
+def test_parts_that_cannot_be_compared_are_taken_for_different(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(HOLDS_A_TENSOR)
+    assert len(labels(algos="./mine.py:one,./mine.py:two")) == 2
+
+
+HOLDS_A_TENSOR = """
+from dataclasses import dataclass, replace
+import torch
+from arena.algorithms import get_algorithm
+from arena.algorithms.clipping import TokenClip
+
+@dataclass(frozen=True)
+class Table(TokenClip):
+    weights: torch.Tensor | None = None
+
+one, two = (replace(get_algorithm("grpo"), clip=Table(weights=torch.ones(3))) for _ in range(2))
+"""
+
+
 def test_a_spec_with_a_slash_gets_one_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text("")
@@ -101,12 +152,16 @@ def test_refusals_name_option_given_and_allowed(options, message):
     assert str(error.value).startswith(message)
 
 
-def test_two_specs_of_one_folder_are_refused(monkeypatch):
-    monkeypatch.setattr("arena.algorithms.catalog.get_algorithm", lambda spec, parts: CATALOG["grpo"])
+def test_two_specs_of_one_folder_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir()
+    for path, name in (("a/b.py", "grpo"), ("a_b.py", "gspo")):
+        (tmp_path / path).write_text(f"from arena.algorithms import CATALOG\nx = CATALOG['{name}']")
     with pytest.raises(
-        UsageError, match=r"'a/b' and 'a_b' would share the folder cells/frozen_lake/a_b/seed-0"
+        UsageError,
+        match=r"'a/b.py:x' and 'a_b.py:x' would share the folder cells/frozen_lake/a_b.py:x/seed-0",
     ):
-        plan(algos="a/b,a_b")
+        plan(algos="a/b.py:x,a_b.py:x")
 
 
 def test_start_fields_are_those_of_the_start_hash(tmp_path):
