@@ -105,7 +105,7 @@ class OptimConfig(Section):
     weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay.")
     max_grad_norm: float = Field(1.0, gt=0, description="Gradient norm clip.")
     epochs: int = Field(1, ge=1, description="Passes over each rollout batch.")
-    minibatches: int = Field(4, ge=1, description="Optimiser steps per pass.")
+    minibatches: int = Field(4, ge=1, description="Optimiser steps per pass; at most the episodes of a step.")
     micro_rows: int = Field(64, ge=1, description="Rows per forward; does not change the gradient.")
 
 

@@ -18,6 +18,7 @@ class DynamicFilter:
     """
 
     kind: ClassVar[str] = "dynamic"
+    needs_group: ClassVar[bool] = True
     on: str = "success"
     max_batches: int = 3
     cold_start: int = 5

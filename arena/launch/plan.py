@@ -185,10 +185,12 @@ def _check_parts(cells: Sequence[Job]) -> None:
     for cell in cells:
         if cell.env not in built:
             make_env(cell.recipe.env)
+            _check_minibatches(cell)
         methods = built.setdefault(cell.env, {})
         if cell.algorithm not in methods:
             algorithm = algorithm_of(cell.recipe)
             _check_new(algorithm, methods)
+            _check_group(algorithm, cell)
             methods[cell.algorithm] = algorithm
 
 
@@ -206,6 +208,29 @@ def _equal(one: Algorithm, other: Algorithm) -> bool:
         return bool(one == other)
     except (RuntimeError, ValueError):
         return False
+
+
+#: What groups of one would do to a part that needs groups.
+_ALONE = {"advantage": "every episode's advantage would be 0", "filter": "it would reject every group"}
+
+
+def _check_group(algorithm: Algorithm, cell: Job) -> None:
+    for part, outcome in _ALONE.items():
+        if cell.recipe.rollout.group_size == 1 and getattr(getattr(algorithm, part), "needs_group", False):
+            raise UsageError(
+                f"recipe field rollout.group_size: the {part} of '{cell.algorithm}' compares the episodes of a group "
+                f"with each other, and with groups of one {outcome}; give at least 2."
+            )
+
+
+def _check_minibatches(cell: Job) -> None:
+    rollout, given = cell.recipe.rollout, cell.recipe.optim.minibatches
+    episodes = rollout.groups * rollout.group_size
+    if given > episodes:
+        raise UsageError(
+            f"recipe field optim.minibatches: at most the {episodes} episodes of a step "
+            f"(rollout.groups x rollout.group_size); given {given}."
+        )
 
 
 def _check_folders(cells: Sequence[Job]) -> None:

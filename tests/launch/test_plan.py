@@ -4,7 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
+from arena.algorithms.advantages import TurnRewards
 from arena.algorithms.catalog import CATALOG
 from arena.envs import ENVS
 from arena.errors import UsageError
@@ -49,6 +51,54 @@ def test_overrides_and_steps_reach_the_recipe():
 
     assert (cell.recipe.steps, cell.recipe.kl.coef) == (7, 0.5)
     assert cell.recipe.env.options == {"size": 4}
+
+
+ALONE = ("rollout.group_size=1",)
+
+
+@pytest.mark.parametrize("algo", ["grpo", "dr-grpo", "rloo", "gigpo", "empg"])
+def test_groups_of_one_are_refused_where_the_advantage_compares_episodes(algo):
+    with pytest.raises(UsageError) as error:
+        plan(algos=f"reinforce++,{algo}", overrides=ALONE)
+    assert str(error.value) == (
+        f"recipe field rollout.group_size: the advantage of '{algo}' compares the episodes of a group with each "
+        "other, and with groups of one every episode's advantage would be 0; give at least 2."
+    )
+    assert plan(algos=algo, overrides=("rollout.group_size=2",))
+
+
+def test_groups_of_one_are_refused_where_the_filter_compares_episodes():
+    assert plan(algos="reinforce++", overrides=ALONE)
+    with pytest.raises(
+        UsageError, match=r"the filter of 'reinforce\+\+\+dynamic' .* would reject every group"
+    ):
+        plan(algos="reinforce+++dynamic", overrides=ALONE)
+
+
+def test_the_outcome_of_an_episode_alone_reaches_no_advantage():
+    """Which is why groups of one are refused: what is left are the format penalty and differences within it."""
+    fields = {"group": [0] * 3, "episode": [0] * 3, "turn": [0, 1, 2], "anchor": [0, 1, 2], "tokens": [1] * 3}
+    for won in (0.0, 1.0):
+        given = TurnRewards(
+            **{name: torch.tensor(values) for name, values in fields.items()},
+            reward=torch.tensor([0.0, 0.0, won]),
+            penalty=torch.zeros(3),
+            entropy=torch.tensor([1.0, 2.0, 3.0]),
+        )
+        for algorithm in CATALOG.values():
+            if getattr(algorithm.advantage, "needs_group", False):
+                assert algorithm.advantage(given).episode.tolist() == [0.0] * 3
+
+
+def test_more_mini_batches_than_episodes_are_refused():
+    sizes = ("rollout.groups=2", "rollout.group_size=3")
+    assert plan(overrides=(*sizes, "optim.minibatches=6"))
+    with pytest.raises(UsageError) as error:
+        plan(overrides=(*sizes, "optim.minibatches=7"))
+    assert str(error.value) == (
+        "recipe field optim.minibatches: at most the 6 episodes of a step "
+        "(rollout.groups x rollout.group_size); given 7."
+    )
 
 
 TWICE = [
