@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from arena.algorithms import user
@@ -230,25 +231,50 @@ def _named(name: str) -> Algorithm:
 
 
 def table() -> list[dict[str, str]]:
-    """One row per named method: its parts in words, for `arena list algos` and the docs."""
-    return [
-        {
-            "name": a.name,
-            "aggregation": _summary(a.aggregation),
-            "advantage": _summary(a.advantage),
-            "ratio and clip": _summary(a.clip),
-            "filter": _summary(a.filter),
-            "mask": _summary(a.mask),
-            "weighting": _summary(a.weighting),
-            "value": _summary(a.value),
-            "source": a.source,
-        }
-        for a in CATALOG.values()
-    ]
+    """One row per named method, ours and installed ones: its parts in words, for `arena list algos` and the docs."""
+    others = [_installed_row(entry) for name, entry in installed().items() if name not in CATALOG]
+    return [_row(a.name, a, a.source) for a in CATALOG.values()] + others
+
+
+def _installed_row(entry: EntryPoint) -> dict[str, str]:
+    """A method of a package, with the package as its source, and with what is wrong with it."""
+    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
+    try:
+        return _row(entry.name, user.load_entry_point(entry, Algorithm), package)
+    except UsageError as error:
+        return _row(entry.name, None, f"{package}: {error}")
+
+
+def _row(name: str, algorithm: Algorithm | None, source: str) -> dict[str, str]:
+    parts = {field: _summary(getattr(algorithm, field, None)) for field in _PARTS}
+    return {
+        "name": name,
+        "aggregation": parts["aggregation"],
+        "advantage": parts["advantage"],
+        "ratio and clip": parts["clip"],
+        "filter": parts["filter"],
+        "mask": parts["mask"],
+        "weighting": parts["weighting"],
+        "value": parts["value"],
+        "source": source,
+    }
 
 
 def _summary(part: Any) -> str:
-    return "-" if part is None else part.summary
+    return "-" if part is None else getattr(part, "summary", part.kind)
+
+
+def modifier_table() -> list[dict[str, str]]:
+    """One row per modifier: the part that it sets, and its parameters' defaults as a spec has them."""
+    return [
+        {"name": name, "sets": field, "defaults": ":".join(_parameters(default())) or "-"}
+        for name, (field, default) in MODIFIERS.items()
+    ]
+
+
+def _parameters(part: Any) -> list[str]:
+    values = {f.name: getattr(part, f.name) for f in dataclasses.fields(part)}
+    return [f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in values.items()]
 
 
 def _split(text: str, spec: str) -> tuple[str, dict[str, str]]:

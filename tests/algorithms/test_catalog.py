@@ -16,7 +16,16 @@ from arena.algorithms.advantages import (
     TurnGAE,
 )
 from arena.algorithms.aggregation import FixedLength, SequenceMean, TokenMean
-from arena.algorithms.catalog import CATALOG, Algorithm, algorithm_of, get_algorithm, notices, table
+from arena.algorithms.catalog import (
+    CATALOG,
+    MODIFIERS,
+    Algorithm,
+    algorithm_of,
+    get_algorithm,
+    modifier_table,
+    notices,
+    table,
+)
 from arena.algorithms.clipping import GeometricClip, SequenceClip, SoftGate, TokenClip, WeightClip
 from arena.algorithms.correction import TruncatedImportance
 from arena.algorithms.filtering import DynamicFilter
@@ -206,6 +215,18 @@ def test_the_table_says_what_each_part_does():
     assert rows["grpo"]["ratio and clip"] == "token ratio, min, clip 0.2/0.2"
     assert rows["cispo"]["ratio and clip"] == "token ratio as detached weight, clip 1/0.2, no min"
     assert rows["actfocus"]["weighting"] == "think 0.1, action 1 + 0.5 sigmoid(z(energy))"
+
+
+def test_the_modifiers_are_listed_with_what_they_set_and_their_defaults():
+    rows = {row["name"]: row for row in modifier_table()}
+    assert list(rows) == list(MODIFIERS)
+    assert rows["gigpo"] == {
+        "name": "gigpo", "sets": "advantage", "defaults": "omega=1.0:gamma=0.95:step_penalty=true",
+    }  # fmt: skip
+    for name, row in rows.items():
+        with_defaults = get_algorithm(f"grpo+{name}:{row['defaults']}")
+        assert with_defaults == get_algorithm(f"grpo+{name}")
+        assert getattr(with_defaults, row["sets"]).kind == name
 
 
 @pytest.mark.parametrize("name", CATALOG)

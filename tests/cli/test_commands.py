@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from arena.algorithms.catalog import CATALOG
+from arena.algorithms.catalog import CATALOG, MODIFIERS
 from arena.cli import tables
 from arena.envs import ENVS
 from arena.recipe import resolve
@@ -55,14 +55,19 @@ def test_unknown_commands_get_a_suggestion(arena, command):
 
 
 @pytest.mark.parametrize(
-    ("what", "names"), [("algos", list(CATALOG)), ("envs", list(ENVS)), ("tiers", ["cpu"])]
+    ("what", "names"),
+    [("algos", list(CATALOG)), ("modifiers", list(MODIFIERS)), ("envs", list(ENVS)), ("tiers", ["cpu"])],
 )
 def test_lists(arena, what, names):
     rows = json.loads(arena("list", what, "--json").out)
     assert set(names) <= {row["name"] for row in rows}
     assert all(row.keys() == rows[0].keys() for row in rows)
-    lines = arena("list", what).out.splitlines()
+    lines = arena("list", what).out.partition("\n\n")[0].splitlines()
     assert [line.split()[0] for line in lines] == ["name", *(row["name"] for row in rows)]
+
+
+def test_the_methods_are_followed_by_the_modifiers(arena):
+    assert arena("list", "algos").out.endswith(f"of any of them:\n\n{arena('list', 'modifiers').out}")
 
 
 def test_fields_are_texts_for_people_and_values_for_programs(arena):
