@@ -99,8 +99,8 @@ class _Cell:
         """Everything at the BC start. Raises UsageError if the algorithm's file is not the recipe's any more."""
         if code_of(recipe.algorithm) != recipe.code:
             raise UsageError(
-                f"the code of '{recipe.algorithm}' changed since the run was planned ({recipe.code}): run it under "
-                "another --name."
+                f"the code of '{recipe.algorithm}' changed since the run was planned: restore it and run this again, "
+                f"or run it under another --name (was {recipe.code})."
             )
         model, tokenizer = load_policy(start / "model")
         codec = TextCodec(tokenizer)
