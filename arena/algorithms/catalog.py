@@ -29,10 +29,10 @@ from arena.algorithms.advantages import (
 from arena.algorithms.aggregation import Aggregation, FixedLength, SequenceMean, TokenMean
 from arena.algorithms.clipping import Clip, GeometricClip, SequenceClip, SoftGate, TokenClip, WeightClip
 from arena.algorithms.correction import TruncatedImportance
-from arena.algorithms.filtering import DynamicFilter
-from arena.algorithms.masking import SequenceMask
+from arena.algorithms.filtering import DynamicFilter, Filter
+from arena.algorithms.masking import Mask, SequenceMask
 from arena.algorithms.values import Critic, SharedValue
-from arena.algorithms.weighting import ActFocus
+from arena.algorithms.weighting import ActFocus, Weighting
 from arena.errors import UsageError, unknown_name
 from arena.recipe import Recipe, file_of, installed
 
@@ -46,9 +46,9 @@ class Algorithm:
     aggregation: Aggregation
     advantage: AdvantageRule
     clip: Clip
-    filter: DynamicFilter | None = None
-    mask: SequenceMask | None = None
-    weighting: ActFocus | None = None
+    filter: Filter | None = None
+    mask: Mask | None = None
+    weighting: Weighting | None = None
     correction: TruncatedImportance | None = None
     value: Critic | SharedValue | None = None
     source: str = dataclasses.field(default="", compare=False)
@@ -188,7 +188,7 @@ def notices(algorithm: Algorithm) -> list[str]:
     said = []
     mask, clip = algorithm.mask, algorithm.clip
     if (
-        mask is not None
+        isinstance(mask, SequenceMask)
         and isinstance(clip, SequenceClip)
         and mask.delta >= -math.log1p(-min(clip.clip_low, 0.99))
     ):
