@@ -10,10 +10,12 @@ class UsageError(ValueError):
     """Wrong input from the user. The command line prints it without a traceback and exits with 2."""
 
 
-def unknown_name(kind: str, given: str, allowed: Iterable[str], hint: str = "") -> UsageError:
-    """A UsageError for a name that is not in a registry, with the nearest match."""
+def unknown_name(
+    kind: str, given: str, allowed: Iterable[str], hint: str = "", elsewhere: Iterable[str] = ()
+) -> UsageError:
+    """A UsageError for a name that is not in a registry, with the nearest match: among `elsewhere`, too."""
     names = sorted(allowed)
-    near = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(given, [*names, *elsewhere], n=1, cutoff=0.5)
     guess = f" Did you mean '{near[0]}'?" if near else ""
     return UsageError(
         f"unknown {kind} '{given}'.{guess} Allowed: {', '.join(names)}.{' ' + hint if hint else ''}"

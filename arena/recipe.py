@@ -107,7 +107,7 @@ class OptimConfig(Section):
     weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay.")
     max_grad_norm: float = Field(1.0, gt=0, description="Gradient norm clip.")
     epochs: int = Field(1, ge=1, description="Passes over each rollout batch.")
-    minibatches: int = Field(4, ge=1, description="Optimiser steps per pass.")
+    minibatches: int = Field(4, ge=1, description="Optimiser steps per pass; at most the episodes of a step.")
     micro_rows: int = Field(64, ge=1, description="Rows per forward; does not change the gradient.")
 
 
@@ -217,28 +217,40 @@ def load_tier(name: str) -> dict[str, Any]:
     return merge(load_tier(base), tree) if base else tree
 
 
-def field_table(tier: str) -> list[dict[str, str]]:
-    """Every field that `--set` takes: its value in the tier, also where environments differ, and its meaning."""
+def field_values(tier: str) -> list[dict[str, Any]]:
+    """Every field that `--set` takes: its value in the tier, the environments' own where they differ, its meaning."""
     tree = load_tier(tier)
     per_env = tree.pop("envs", {})
-    trees = {"": tree} | {name: merge(tree, own) for name, own in per_env.items()}
+    trees = {name: merge(tree, own) for name, own in per_env.items()}
     rows = []
-    for path, info in _leaves(Recipe):
-        if path in GIVEN:
-            continue
-        values = {
-            name: _look_up(given, path, info.get_default(call_default_factory=True))
-            for name, given in trees.items()
-        }
-        own = [f"{name} {_toml(value)}" for name, value in values.items() if name and value != values[""]]
+    for path, info in _settable():
+        default = info.get_default(call_default_factory=True)
+        value = _look_up(tree, path, default)
+        own = {name: _look_up(given, path, default) for name, given in trees.items()}
         rows.append(
             {
                 "field": path,
-                "value": _toml(values[""]) + (f" ({', '.join(own)})" if own else ""),
+                "value": value,
+                "environments": {name: v for name, v in own.items() if v != value},
                 "meaning": info.description or "",
             }
         )
     return rows
+
+
+def field_table(tier: str) -> list[dict[str, str]]:
+    """`field_values` for people: values as `--set` takes them, in one column."""
+    rows = []
+    for row in field_values(tier):
+        own = ", ".join(f"{name} {_toml(value)}" for name, value in row["environments"].items())
+        value = _toml(row["value"]) + (f" ({own})" if own else "")
+        rows.append({"field": row["field"], "value": value, "meaning": row["meaning"]})
+    return rows
+
+
+def _settable() -> list[tuple[str, FieldInfo]]:
+    """The fields that `--set` takes, by their paths."""
+    return [(path, info) for path, info in _leaves(Recipe) if path not in GIVEN]
 
 
 def _leaves(section: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
@@ -267,7 +279,10 @@ def _toml(value: Any) -> str:
 
 
 def parse_overrides(pairs: Sequence[str]) -> dict[str, Any]:
-    """`["kl.coef=0.02", "steps=5"]` as nested mappings; values are read as TOML, else as text."""
+    """`["kl.coef=0.02", "steps=5"]` as nested mappings; values are read as TOML, else as text.
+
+    Raises UsageError for what is no pair, and for a field given twice.
+    """
     tree: dict[str, Any] = {}
     for pair in pairs:
         key, separator, text = pair.partition("=")
@@ -283,6 +298,8 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, Any]:
             node = node.setdefault(section, {})
             if not isinstance(node, dict):
                 raise UsageError(f"--set {key}: '{section}' was already given a value.")
+        if leaf in node:
+            raise UsageError(f"--set {key}: it was already given a value; give it once.")
         node[leaf] = value
     return tree
 
@@ -355,18 +372,13 @@ def _explain(error: ValidationError) -> str:
     for item in error.errors():
         path = ".".join(str(part) for part in item["loc"])
         if item["type"] == "extra_forbidden":
-            parent = _section(item["loc"][:-1])
-            lines.append(
-                str(
-                    unknown_name(
-                        "recipe field", path, [_join(item["loc"][:-1], k) for k in parent.model_fields]
-                    )
-                )
-            )
+            allowed = _fields_of(item["loc"][:-1])
+            elsewhere = [name for name, _ in _settable()]
+            lines.append(str(unknown_name("recipe field", path, allowed, elsewhere=elsewhere)))
         elif item["type"] == "value_error":
             lines.append(f"recipe field {path}: {item['ctx']['error']}.")
         elif item["type"] in ("model_type", "model_attributes_type"):
-            fields = ", ".join(f"{path}.{name}" for name in _section(item["loc"]).model_fields)
+            fields = ", ".join(_fields_of(item["loc"]))
             lines.append(
                 f"recipe field {path} is a section: set its fields {fields}; given {item['input']!r}."
             )
@@ -377,12 +389,10 @@ def _explain(error: ValidationError) -> str:
     return "\n".join(lines)
 
 
-def _join(parents: Sequence[str | int], leaf: str) -> str:
-    return ".".join([*map(str, parents), leaf])
-
-
-def _section(path: Sequence[str | int]) -> type[BaseModel]:
+def _fields_of(path: Sequence[str | int]) -> list[str]:
+    """Paths of the fields and sections of the section at `path`, as far as `--set` takes them."""
     section: type[BaseModel] = Recipe
     for part in path:
         section = section.model_fields[str(part)].annotation  # ty: ignore[invalid-assignment]
-    return section
+    paths = (".".join([*map(str, path), name]) for name in section.model_fields)
+    return [name for name in paths if name not in GIVEN]

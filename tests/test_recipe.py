@@ -1,5 +1,7 @@
 """Recipes: what overrides what, what identifies a cell and a start, and what a wrong field is told."""
 
+import re
+
 import pytest
 from pydantic import ValidationError
 
@@ -7,7 +9,7 @@ from arena import recipe as recipe_module
 from arena.algorithms.catalog import get_algorithm
 from arena.algorithms.filtering import DynamicFilter
 from arena.errors import UsageError
-from arena.recipe import Recipe, field_table, load_tier, merge, parse_overrides, resolve, tier_names
+from arena.recipe import GIVEN, Recipe, field_table, load_tier, merge, parse_overrides, resolve, tier_names
 
 TIER = {
     "description": "for this test",
@@ -89,7 +91,8 @@ def test_overrides_are_read_as_toml_else_as_text():
         "d": "5",
         "e": "",
     }
-    assert parse_overrides(["steps=1", "steps=2", "kl.coef=a=b"]) == {"steps": 2, "kl": {"coef": "a=b"}}
+    assert parse_overrides(["kl.coef=a=b"]) == {"kl": {"coef": "a=b"}}
+    assert parse_overrides(["a={b=1}", "a.c=2"]) == {"a": {"b": 1, "c": 2}}
     assert parse_overrides([]) == {}
 
 
@@ -115,6 +118,9 @@ def test_every_field_is_listed_with_the_value_that_a_cell_gets():
         (["steps"], "--set takes section.key=value, e.g. --set kl.coef=0.02; given 'steps'."),
         (["=5"], "--set takes section.key=value, e.g. --set kl.coef=0.02; given '=5'."),
         (["kl=1", "kl.coef=2"], "--set kl.coef: 'kl' was already given a value."),
+        (["kl.coef=2", "kl={coef=1}"], "--set kl: it was already given a value; give it once."),
+        (["kl.coef=1", "steps=3", "kl.coef=1"], "--set kl.coef: it was already given a value; give it once."),
+        (["a={b=1}", "a.b=2"], "--set a.b: it was already given a value; give it once."),
     ],
 )
 def test_wrong_overrides(pairs, message):
@@ -164,11 +170,29 @@ def test_a_wrong_field_is_told_what_is_allowed(tier, overrides, message):
 
 def test_unknown_section_and_unknown_tier():
     with pytest.raises(
-        UsageError, match=r"^unknown recipe field 'evla'. Did you mean 'eval'\? Allowed: algorithm, bc"
+        UsageError, match=r"^unknown recipe field 'evla'. Did you mean 'eval'\? Allowed: bc, checkpoint"
     ):
         resolve("cpu", "sokoban", "grpo", 0, {"evla": {"every": 3}})
     with pytest.raises(UsageError, match=r"^unknown tier 'cpuu'. Did you mean 'cpu'\? Allowed: "):
         load_tier("cpuu")
+
+
+@pytest.mark.parametrize(
+    ("given", "nearest"),
+    [("klcoef", "kl.coef"), ("coef", "kl.coef"), ("evla", "eval")],
+)
+def test_the_nearest_field_is_suggested_wherever_it_is(given, nearest):
+    with pytest.raises(UsageError, match=rf"^unknown recipe field '{given}'\. Did you mean '{nearest}'\?"):
+        resolve("cpu", "sokoban", "grpo", 0, parse_overrides([f"{given}=1"]))
+
+
+@pytest.mark.parametrize("given", ["algorithms", "sed", "teir", "cod", "env.nam"])
+def test_fields_that_set_does_not_take_are_not_suggested(given):
+    with pytest.raises(UsageError, match=f"^unknown recipe field '{given}'") as error:
+        resolve("cpu", "sokoban", "grpo", 0, parse_overrides([f"{given}=1"]))
+    suggested = re.search(r"Did you mean '(.*)'", str(error.value))
+    allowed = str(error.value).removesuffix(".").partition("Allowed: ")[2].split(", ")
+    assert not GIVEN.keys() & {*allowed, suggested[1] if suggested else ""}
 
 
 def test_recipes_are_frozen(tier):

@@ -68,7 +68,10 @@ class Advantages:
 
 @runtime_checkable
 class AdvantageRule(Protocol):
-    """A rule from a batch's rewards to advantages."""
+    """A rule from a batch's rewards to advantages.
+
+    With a true `needs_group` it compares the episodes of a group: `arena run` refuses it for groups of one.
+    """
 
     kind: ClassVar[str]
 
@@ -101,6 +104,7 @@ class GroupNorm:
     """GRPO: the episode's return, normalised within its group, for every turn of the episode."""
 
     kind: ClassVar[str] = "group_norm"
+    needs_group: ClassVar[bool] = True
     summary: ClassVar[str] = "group-normalised return"
 
     def __call__(self, rewards: TurnRewards) -> Advantages:
@@ -118,6 +122,7 @@ class GiGPO:
     """
 
     kind: ClassVar[str] = "gigpo"
+    needs_group: ClassVar[bool] = True
     omega: float = 1.0
     gamma: float = 0.95
     step_penalty: bool = True
@@ -144,6 +149,7 @@ class GroupCentre:
     """Dr. GRPO (arXiv 2503.20783): the return less its group's mean, not divided by the standard deviation."""
 
     kind: ClassVar[str] = "group_centre"
+    needs_group: ClassVar[bool] = True
     summary: ClassVar[str] = "return - group mean"
 
     def __call__(self, rewards: TurnRewards) -> Advantages:
@@ -156,6 +162,7 @@ class LeaveOneOut:
     """RLOO (arXiv 2402.14740): the return less the mean return of the group's other episodes."""
 
     kind: ClassVar[str] = "leave_one_out"
+    needs_group: ClassVar[bool] = True
     summary: ClassVar[str] = "return - mean of the others"
 
     def __call__(self, rewards: TurnRewards) -> Advantages:
@@ -212,6 +219,7 @@ class EMPG:
     """
 
     kind: ClassVar[str] = "empg"
+    needs_group: ClassVar[bool] = True
     k: float = 1.0
     k_future: float = 1.0
     zeta: float = 0.05

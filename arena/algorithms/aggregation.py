@@ -101,19 +101,22 @@ class SequenceMean:
 @dataclass(frozen=True)
 class FixedLength:
     """Sum over tokens, divided by sequences x a fixed length (Dr. GRPO, arXiv 2503.20783): no response's tokens
-    count less because it is long. The length is the cap on sampled tokens; `arena run` refuses another by accident."""
+    count less because it is long.
+
+    Length 0 stands for the cap on sampled tokens of the recipe, from which `catalog.algorithm_of` takes it.
+    """
 
     kind: ClassVar[str] = "fixed_length"
-    length: int = 48
+    length: int = 0
 
     def __post_init__(self) -> None:
-        if self.length < 1:
-            raise ValueError(f"fixed_length:length must be at least 1, given {self.length}")
+        if self.length < 0:
+            raise ValueError(f"fixed_length:length must not be negative, given {self.length}")
 
     @property
     def summary(self) -> str:
         """One cell of the method table."""
-        return f"sum / (sequences x {self.length})"
+        return f"sum / (sequences x {self.length or 'rollout.max_response_tokens'})"
 
     def __call__(
         self,
@@ -123,5 +126,10 @@ class FixedLength:
         weight_total: float,
         sequences: float,
     ) -> Float[Tensor, ""]:
-        """sum(w v) / (sequences x length)."""
+        """sum(w v) / (sequences x length). Raises ValueError for a length of 0."""
+        if not self.length:
+            raise ValueError(
+                "fixed_length:length is 0, the cap on sampled tokens of a recipe, and here is no recipe: "
+                "give a length, as in get_algorithm('dr-grpo:length=48')"
+            )
         return units.sum(values * weight).sum() / (max(sequences, 1.0) * self.length)

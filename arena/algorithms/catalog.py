@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from arena.algorithms import user
@@ -28,28 +29,29 @@ from arena.algorithms.advantages import (
 from arena.algorithms.aggregation import Aggregation, FixedLength, SequenceMean, TokenMean
 from arena.algorithms.clipping import Clip, GeometricClip, SequenceClip, SoftGate, TokenClip, WeightClip
 from arena.algorithms.correction import TruncatedImportance
-from arena.algorithms.filtering import DynamicFilter
-from arena.algorithms.masking import SequenceMask
+from arena.algorithms.filtering import DynamicFilter, Filter
+from arena.algorithms.masking import Mask, SequenceMask
 from arena.algorithms.values import Critic, SharedValue
-from arena.algorithms.weighting import ActFocus
+from arena.algorithms.weighting import ActFocus, Weighting
 from arena.errors import UsageError, unknown_name
-from arena.recipe import file_of, installed
+from arena.recipe import Recipe, file_of, installed
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A method as a composition of parts. The training loop knows the parts, never the name."""
+    """A method as a composition of parts. The training loop knows the parts, never the name: methods of equal parts
+    are equal."""
 
-    name: str
+    name: str = dataclasses.field(compare=False)
     aggregation: Aggregation
     advantage: AdvantageRule
     clip: Clip
-    filter: DynamicFilter | None = None
-    mask: SequenceMask | None = None
-    weighting: ActFocus | None = None
+    filter: Filter | None = None
+    mask: Mask | None = None
+    weighting: Weighting | None = None
     correction: TruncatedImportance | None = None
     value: Critic | SharedValue | None = None
-    source: str = ""
+    source: str = dataclasses.field(default="", compare=False)
 
 
 _ARLARENA = "ARLArena, arXiv 2602.21534"
@@ -150,6 +152,15 @@ def get_algorithm(spec: str, parts: Mapping[str, Mapping[str, int | float | str]
     return replace(algorithm, name=spec)
 
 
+def algorithm_of(recipe: Recipe) -> Algorithm:
+    """The algorithm of a recipe. Where it has a fixed length of 0, the length is the cap on sampled tokens."""
+    algorithm = get_algorithm(recipe.algorithm, recipe.parts)
+    rule = algorithm.aggregation
+    if isinstance(rule, FixedLength) and rule.length == 0:
+        rule = replace(rule, length=recipe.rollout.max_response_tokens)
+    return replace(algorithm, aggregation=rule)
+
+
 def _check_fit(algorithm: Algorithm, spec: str) -> None:
     """Raise UsageError for parts that cannot work together, with the reason."""
     rule, value = algorithm.advantage, algorithm.value
@@ -177,7 +188,7 @@ def notices(algorithm: Algorithm) -> list[str]:
     said = []
     mask, clip = algorithm.mask, algorithm.clip
     if (
-        mask is not None
+        isinstance(mask, SequenceMask)
         and isinstance(clip, SequenceClip)
         and mask.delta >= -math.log1p(-min(clip.clip_low, 0.99))
     ):
@@ -220,25 +231,50 @@ def _named(name: str) -> Algorithm:
 
 
 def table() -> list[dict[str, str]]:
-    """One row per named method: its parts in words, for `arena list algos` and the docs."""
-    return [
-        {
-            "name": a.name,
-            "aggregation": _summary(a.aggregation),
-            "advantage": _summary(a.advantage),
-            "ratio and clip": _summary(a.clip),
-            "filter": _summary(a.filter),
-            "mask": _summary(a.mask),
-            "weighting": _summary(a.weighting),
-            "value": _summary(a.value),
-            "source": a.source,
-        }
-        for a in CATALOG.values()
-    ]
+    """One row per named method, ours and installed ones: its parts in words, for `arena list algos` and the docs."""
+    others = [_installed_row(entry) for name, entry in installed().items() if name not in CATALOG]
+    return [_row(a.name, a, a.source) for a in CATALOG.values()] + others
+
+
+def _installed_row(entry: EntryPoint) -> dict[str, str]:
+    """A method of a package, with the package as its source, and with what is wrong with it."""
+    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
+    try:
+        return _row(entry.name, user.load_entry_point(entry, Algorithm), package)
+    except UsageError as error:
+        return _row(entry.name, None, f"{package}: {error}")
+
+
+def _row(name: str, algorithm: Algorithm | None, source: str) -> dict[str, str]:
+    parts = {field: _summary(getattr(algorithm, field, None)) for field in _PARTS}
+    return {
+        "name": name,
+        "aggregation": parts["aggregation"],
+        "advantage": parts["advantage"],
+        "ratio and clip": parts["clip"],
+        "filter": parts["filter"],
+        "mask": parts["mask"],
+        "weighting": parts["weighting"],
+        "value": parts["value"],
+        "source": source,
+    }
 
 
 def _summary(part: Any) -> str:
-    return "-" if part is None else part.summary
+    return "-" if part is None else getattr(part, "summary", part.kind)
+
+
+def modifier_table() -> list[dict[str, str]]:
+    """One row per modifier: the part that it sets, and its parameters' defaults as a spec has them."""
+    return [
+        {"name": name, "sets": field, "defaults": ":".join(_parameters(default())) or "-"}
+        for name, (field, default) in MODIFIERS.items()
+    ]
+
+
+def _parameters(part: Any) -> list[str]:
+    values = {f.name: getattr(part, f.name) for f in dataclasses.fields(part)}
+    return [f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in values.items()]
 
 
 def _split(text: str, spec: str) -> tuple[str, dict[str, str]]:

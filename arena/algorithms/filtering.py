@@ -4,7 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
+
+
+@runtime_checkable
+class Filter(Protocol):
+    """Says which groups are worth training on, and how long to look for them."""
+
+    kind: ClassVar[str]
+
+    @property
+    def max_batches(self) -> int:
+        """Rollout rounds of a step, the first included."""
+        ...
+
+    @property
+    def cold_start(self) -> int:
+        """Training steps that are not filtered."""
+        ...
+
+    def keeps(self, rewards: Sequence[float], successes: Sequence[bool]) -> bool:
+        """Whether a group with these environment returns and successes is kept."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -18,6 +39,7 @@ class DynamicFilter:
     """
 
     kind: ClassVar[str] = "dynamic"
+    needs_group: ClassVar[bool] = True
     on: str = "success"
     max_batches: int = 3
     cold_start: int = 5

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from arena.algorithms.units import Units
+
+
+@runtime_checkable
+class Mask(Protocol):
+    """Says which tokens of a mini-batch do not count."""
+
+    kind: ClassVar[str]
+
+    def __call__(
+        self, log_ratio: Float[Tensor, "rows tokens"], advantage: Float[Tensor, "rows tokens"], units: Units
+    ) -> Bool[Tensor, "rows tokens"]:
+        """True where a token is dropped, within `units.mask`. `log_ratio` is log(pi/pi_old), detached."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -31,6 +31,22 @@ def energy_statistics(
     if len(values) == 0:
         return EnergyStatistics(0.0, 1.0)
     return EnergyStatistics(float(values.mean()), float(values.std(correction=0)))
+
+
+@runtime_checkable
+class Weighting(Protocol):
+    """Says how much each response token counts."""
+
+    kind: ClassVar[str]
+
+    def __call__(
+        self,
+        action: Bool[Tensor, "rows tokens"],
+        energy: Float[Tensor, "rows tokens"],
+        statistics: EnergyStatistics,
+    ) -> Float[Tensor, "rows tokens"]:
+        """Detached weights, not negative. `energy` is the reference's, `statistics` are its over the rollout batch."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from arena.cli.tables import show
-from arena.recipe import field_table, load_tier, tier_names
+from arena.recipe import field_table, field_values, load_tier, tier_names
 
-app = typer.Typer(no_args_is_help=True, help="List algorithms, environments, tiers or recipe fields.")
+app = typer.Typer(
+    no_args_is_help=True, help="List algorithms, modifiers, environments, tiers or recipe fields."
+)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -17,9 +19,20 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 @app.command()
 def algos(json: Json = False) -> None:
     """The named algorithms, each as its parts. Parts combine: [bold]gspo+gigpo+dynamic[/]."""
-    from arena.algorithms.catalog import table
+    from arena.algorithms.catalog import modifier_table, table
 
     show(table(), json)
+    if not json:
+        print("\nModifiers, which set a part of any of them:\n")
+        show(modifier_table())
+
+
+@app.command()
+def modifiers(json: Json = False) -> None:
+    """The modifiers: what follows a [bold]+[/] in [bold]gspo+gigpo+dynamic[/]."""
+    from arena.algorithms.catalog import modifier_table
+
+    show(modifier_table(), json)
 
 
 @app.command()
@@ -44,4 +57,4 @@ def fields(
     json: Json = False,
 ) -> None:
     """The recipe's fields, with a tier's values: what [bold]arena run --set[/] takes."""
-    show(field_table(tier), json)
+    show(field_values(tier) if json else field_table(tier), json)

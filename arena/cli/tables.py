@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -19,8 +20,8 @@ _GAP = 2
 _LAST = 30
 
 
-def show(rows: Sequence[Mapping[str, str]], as_json: bool = False) -> None:
-    """Print the rows; all have the keys of the first."""
+def show(rows: Sequence[Mapping[str, Any]], as_json: bool = False) -> None:
+    """Print the rows; all have the keys of the first, and texts as values unless they are printed as JSON."""
     if as_json:
         print(json.dumps([dict(row) for row in rows], indent=1, ensure_ascii=False))
     elif not rows:

@@ -115,7 +115,7 @@ def steps_done(job: Job) -> int:
 
 
 def check_same_recipe(job: Job) -> None:
-    """Raise UsageError, naming the fields, if the job's folder was made by another recipe."""
+    """Raise UsageError, saying what changed and what to do, if the job's folder was made by another recipe."""
     status = status_of(job)
     old = read_recipe(job.directory)
     if (status is None and not old) or (status is not None and status.hash == job.hash):
@@ -125,13 +125,14 @@ def check_same_recipe(job: Job) -> None:
     changed = _differences({"code": {}} | old, new, job) if old else []
     if not changed and status is None:
         return
-    what = (
-        "\n".join(f"  {line}" for line in changed)
-        or f"  recipe hash {status and status.hash}, now {job.hash}"
-    )
+    what = changed or [
+        f"its recipe.json does not say what (hash {status and status.hash} there, {job.hash} now)"
+    ]
+    lines = "\n".join(f"  {line}" for line in what)
     raise UsageError(
-        f"run '{job.run.name}' has {job.label} with another recipe:\n{what}\n"
-        "Start over with --fresh, or choose another --name."
+        f"the recipe of {job.label} has changed since run '{job.run.name}' was made:\n{lines}\n"
+        f"Choose another --name (with --reuse {job.run.name} it takes what is the same from this run), undo the change "
+        "to go on with this run, or delete the run and start over with --fresh."
     )
 
 
@@ -161,10 +162,19 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any], job: Job) -> li
     was, now = _flat(old), _flat(new)
     fields = [k for k in {**was, **now} if job.kind == "cell" or k.startswith(_START_FIELDS)]
     return [
-        f"{k}: {_shown(was, k)} there, {_shown(now, k)} now"
+        _in_words(k, _shown(was, k), _shown(now, k))
         for k in fields
-        if was.get(k, _ABSENT) != now.get(k, _ABSENT)
+        if k != "code" and was.get(k, _ABSENT) != now.get(k, _ABSENT)
     ]
+
+
+def _in_words(field: str, was: str, now: str) -> str:
+    section, _, name = field.partition(".")
+    if section != "code":
+        return f"{field}: {was} there, {now} now"
+    if name.endswith(".py"):
+        return f"the file {name} has other content (digest {was} there, {now} now)"
+    return f"the package that offers '{name}' is another: {was} there, {now} now"
 
 
 _ABSENT = object()

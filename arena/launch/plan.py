@@ -6,7 +6,7 @@ Everything is checked here, before anything is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -178,26 +178,58 @@ def _overrides(options: Options) -> dict[str, Any]:
 
 def _check_parts(cells: Sequence[Job]) -> None:
     """Build every environment and algorithm once, so that refused options end here and not in a worker."""
-    from arena.algorithms.catalog import get_algorithm
+    from arena.algorithms.catalog import algorithm_of
     from arena.envs import make_env
 
-    checked: set[tuple[str, str]] = set()
+    built: dict[str, dict[str, Algorithm]] = {}
     for cell in cells:
-        if (cell.env, "") not in checked:
+        if cell.env not in built:
             make_env(cell.recipe.env)
-        if (cell.env, cell.algorithm) not in checked:
-            _check_length(get_algorithm(cell.algorithm, cell.recipe.parts), cell)
-        checked |= {(cell.env, ""), (cell.env, cell.algorithm)}
+            _check_minibatches(cell)
+        methods = built.setdefault(cell.env, {})
+        if cell.algorithm not in methods:
+            algorithm = algorithm_of(cell.recipe)
+            _check_new(algorithm, methods)
+            _check_group(algorithm, cell)
+            methods[cell.algorithm] = algorithm
 
 
-def _check_length(algorithm: Algorithm, cell: Job) -> None:
-    """A fixed length that is not the cap on sampled tokens has to be asked for."""
-    length = getattr(algorithm.aggregation, "length", None)
-    cap = cell.recipe.rollout.max_response_tokens
-    if length not in (None, cap) and ":length=" not in cell.algorithm:
+def _check_new(algorithm: Algorithm, others: Mapping[str, Algorithm]) -> None:
+    for spec, other in others.items():
+        if _equal(algorithm, other):
+            raise UsageError(
+                f"--algos: '{spec}' and '{algorithm.name}' are the same method; give one of them."
+            )
+
+
+def _equal(one: Algorithm, other: Algorithm) -> bool:
+    """Whether their parts are equal. Parts that cannot be compared, such as those that hold tensors, are not."""
+    try:
+        return bool(one == other)
+    except (RuntimeError, ValueError):
+        return False
+
+
+#: What groups of one would do to a part that needs groups.
+_ALONE = {"advantage": "every episode's advantage would be 0", "filter": "it would reject every group"}
+
+
+def _check_group(algorithm: Algorithm, cell: Job) -> None:
+    for part, outcome in _ALONE.items():
+        if cell.recipe.rollout.group_size == 1 and getattr(getattr(algorithm, part), "needs_group", False):
+            raise UsageError(
+                f"recipe field rollout.group_size: the {part} of '{cell.algorithm}' compares the episodes of a group "
+                f"with each other, and with groups of one {outcome}; give at least 2."
+            )
+
+
+def _check_minibatches(cell: Job) -> None:
+    rollout, given = cell.recipe.rollout, cell.recipe.optim.minibatches
+    episodes = rollout.groups * rollout.group_size
+    if given > episodes:
         raise UsageError(
-            f"--algos: '{cell.algorithm}' divides by sequences x {length} tokens, and rollout.max_response_tokens is "
-            f"{cap}: give {cell.algorithm}:length={cap}."
+            f"recipe field optim.minibatches: at most the {episodes} episodes of a step "
+            f"(rollout.groups x rollout.group_size); given {given}."
         )
 
 

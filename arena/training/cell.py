@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import torch
 from transformers import PreTrainedModel
 
-from arena.algorithms.catalog import Algorithm, get_algorithm
+from arena.algorithms.catalog import Algorithm, algorithm_of
 from arena.errors import UsageError
 from arena.policy.model import frozen_copy, load_policy, save_policy
 from arena.policy.scoring import Scores
@@ -97,8 +97,8 @@ class _Cell:
         """Everything at the BC start. Raises UsageError if the algorithm's file is not the recipe's any more."""
         if code_of(recipe.algorithm) != recipe.code:
             raise UsageError(
-                f"the code of '{recipe.algorithm}' changed since the run was planned ({recipe.code}): run it under "
-                "another --name."
+                f"the code of '{recipe.algorithm}' changed since the run was planned: restore it and run this again, "
+                f"or run it under another --name (was {recipe.code})."
             )
         model, tokenizer = load_policy(start / "model")
         codec = TextCodec(tokenizer)
@@ -108,7 +108,7 @@ class _Cell:
             weight_decay=recipe.optim.weight_decay,
             fused=True,
         )
-        algorithm = get_algorithm(recipe.algorithm, recipe.parts)
+        algorithm = algorithm_of(recipe)
         return _Cell(
             recipe=recipe,
             directory=directory,

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from arena.algorithms import LossInputs, get_algorithm, policy_loss
 from arena.algorithms.aggregation import Denominators, FixedLength, SequenceMean, TokenMean, denominators
 from arena.algorithms.units import Units
 
@@ -28,6 +29,16 @@ def test_fixed_length_gives_every_token_the_same_share_and_sees_no_padding():
     loss = aggregate(FixedLength(4), values, ONES, MASK)
     (gradient,) = torch.autograd.grad(loss, values)
     assert torch.allclose(gradient, MASK / 8)
+
+
+def test_a_fixed_length_that_is_not_given_is_asked_for():
+    inputs = LossInputs(ONES, ONES, ONES, MASK)
+    with pytest.raises(ValueError, match=r"fixed_length:length is 0, .*'dr-grpo:length=48'"):
+        policy_loss(inputs, get_algorithm("dr-grpo"))
+    loss = policy_loss(inputs, get_algorithm("dr-grpo:length=3")).loss
+    assert float(loss) == pytest.approx(-6 / (2 * 3))  # six tokens, two sequences
+    with pytest.raises(ValueError, match="must not be negative"):
+        FixedLength(-1)
 
 
 @pytest.mark.parametrize("rule", [TokenMean(), SequenceMean()])

@@ -16,7 +16,16 @@ from arena.algorithms.advantages import (
     TurnGAE,
 )
 from arena.algorithms.aggregation import FixedLength, SequenceMean, TokenMean
-from arena.algorithms.catalog import CATALOG, Algorithm, get_algorithm, notices, table
+from arena.algorithms.catalog import (
+    CATALOG,
+    MODIFIERS,
+    Algorithm,
+    algorithm_of,
+    get_algorithm,
+    modifier_table,
+    notices,
+    table,
+)
 from arena.algorithms.clipping import GeometricClip, SequenceClip, SoftGate, TokenClip, WeightClip
 from arena.algorithms.correction import TruncatedImportance
 from arena.algorithms.filtering import DynamicFilter
@@ -24,6 +33,7 @@ from arena.algorithms.masking import SequenceMask
 from arena.algorithms.values import Critic, SharedValue
 from arena.algorithms.weighting import ActFocus
 from arena.errors import UsageError
+from arena.recipe import resolve
 
 GRPO = Algorithm("", TokenMean(), GroupNorm(), TokenClip(0.2, 0.2))
 DAPO = replace(GRPO, clip=TokenClip(0.2, 0.28), filter=DynamicFilter(on="reward", max_batches=3))
@@ -32,7 +42,7 @@ COMPOSITIONS = {
     "grpo": GRPO,
     "grpo-st": replace(GRPO, aggregation=SequenceMean()),
     "grpo-sm": replace(GRPO, mask=SequenceMask(3e-3)),
-    "dr-grpo": replace(GRPO, aggregation=FixedLength(48), advantage=GroupCentre()),
+    "dr-grpo": replace(GRPO, aggregation=FixedLength(0), advantage=GroupCentre()),
     "sapo-soft": replace(GRPO, clip=SoftGate(1.0, 1.05)),
     "cispo": replace(GRPO, clip=WeightClip(1.0, 0.2)),
     "gspo": Algorithm("", SequenceMean(), GroupNorm(), SequenceClip(3e-3, 4e-3)),
@@ -124,6 +134,28 @@ def test_tier_parts_are_defaults_below_the_spec():
     assert get_algorithm("dapo", tier).filter == DynamicFilter(on="reward", cold_start=9)
 
 
+@pytest.mark.parametrize(
+    ("spec", "parts", "length"),
+    [
+        ("dr-grpo", {}, 40),
+        ("dr-grpo:length=0", {}, 40),
+        ("dr-grpo:length=512", {}, 512),
+        ("dr-grpo", {"fixed_length": {"length": 30}}, 30),
+        ("dr-grpo:length=512", {"fixed_length": {"length": 30}}, 512),
+    ],
+)
+def test_the_fixed_length_is_the_cap_on_tokens_unless_given(spec, parts, length):
+    overrides = {"rollout": {"max_response_tokens": 40}, "parts": parts}
+    assert algorithm_of(resolve("cpu", "sokoban", spec, 0, overrides)).aggregation == FixedLength(length)
+
+
+def test_the_algorithm_of_a_recipe_is_that_of_its_spec_and_parts():
+    overrides = {"parts": {"sequence_clip": {"clip_low": 0.5}}}
+    recipe = resolve("cpu", "sokoban", "sampo:omega=2", 0, overrides)
+    assert algorithm_of(recipe) == get_algorithm("sampo:omega=2", recipe.parts)
+    assert algorithm_of(recipe).clip == SequenceClip(0.5, 4e-3)
+
+
 REST = (
     f"Allowed: {', '.join(sorted(COMPOSITIONS))}. "
     "Modifiers after '+': actfocus, dynamic, empg, gigpo, seqmask, tis."
@@ -183,6 +215,18 @@ def test_the_table_says_what_each_part_does():
     assert rows["grpo"]["ratio and clip"] == "token ratio, min, clip 0.2/0.2"
     assert rows["cispo"]["ratio and clip"] == "token ratio as detached weight, clip 1/0.2, no min"
     assert rows["actfocus"]["weighting"] == "think 0.1, action 1 + 0.5 sigmoid(z(energy))"
+
+
+def test_the_modifiers_are_listed_with_what_they_set_and_their_defaults():
+    rows = {row["name"]: row for row in modifier_table()}
+    assert list(rows) == list(MODIFIERS)
+    assert rows["gigpo"] == {
+        "name": "gigpo", "sets": "advantage", "defaults": "omega=1.0:gamma=0.95:step_penalty=true",
+    }  # fmt: skip
+    for name, row in rows.items():
+        with_defaults = get_algorithm(f"grpo+{name}:{row['defaults']}")
+        assert with_defaults == get_algorithm(f"grpo+{name}")
+        assert getattr(with_defaults, row["sets"]).kind == name
 
 
 @pytest.mark.parametrize("name", CATALOG)

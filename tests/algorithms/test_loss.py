@@ -13,7 +13,7 @@ from arena.algorithms.weighting import energy_statistics
 
 #: Every named method, and compositions that reach every modifier.
 SPECS = [
-    *CATALOG,
+    *("dr-grpo:length=48" if name == "dr-grpo" else name for name in CATALOG),
     "cispo+seqmask",
     "grpo+actfocus",
     "gspo+actfocus:alpha=0.3",

@@ -133,6 +133,29 @@ def test_installed_methods(mine, monkeypatch):
         get_algorithm("broken")
 
 
+def test_installed_methods_are_listed_with_their_package(mine, monkeypatch):
+    (mine.parent / "arena_listed_plugin.py").write_text(
+        readme_example().replace('    summary = "token ratio, log ratio squashed"\n', "")
+    )
+    monkeypatch.syspath_prepend(mine.parent)
+    info = mine.parent / "arena_squash-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: arena-squash\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text(
+        "[arena.algorithms]\nsquash = arena_listed_plugin:my_method\nbroken = arena_listed_plugin:nothing\n"
+        "grpo = arena_listed_plugin:my_method\n"
+    )
+    monkeypatch.setattr(catalog, "installed", recipe.installed.__wrapped__)
+    rows = {row["name"]: row for row in catalog.table()}
+    assert list(rows) == [*catalog.CATALOG, "squash", "broken"]
+    assert rows["squash"]["source"] == "arena-squash 1.2"
+    assert rows["squash"]["ratio and clip"] == "squash"
+    assert rows["squash"]["advantage"] == rows["grpo"]["advantage"]
+    assert rows["broken"]["source"].startswith("arena-squash 1.2: entry point 'broken' of arena.algorithms")
+    assert rows["broken"]["advantage"] == "-"
+    assert rows["grpo"]["source"] == catalog.CATALOG["grpo"].source
+
+
 def test_entry_points_are_those_of_the_group(monkeypatch):
     entry = EntryPoint("squash", "somewhere:method", "arena.algorithms")
     monkeypatch.setattr(

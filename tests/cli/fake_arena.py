@@ -8,7 +8,9 @@ from arena.cli import main, run
 
 if __name__ == "__main__":
     # The real catalog imports torch, which takes seconds; with it these processes would be mostly imports.
-    catalog = SimpleNamespace(CATALOG={}, get_algorithm=lambda spec, parts: SimpleNamespace(aggregation=None))
+    catalog = SimpleNamespace(
+        CATALOG={}, get_algorithm=lambda spec, parts: None, algorithm_of=lambda recipe: object()
+    )
     sys.modules["arena.algorithms.catalog"] = catalog  # ty: ignore[invalid-assignment]
     run.Setup = partial(run.Setup, execute="tests.launch.fake_jobs:run")
     main()

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from arena.algorithms.catalog import CATALOG
+from arena.algorithms.catalog import CATALOG, MODIFIERS
 from arena.cli import tables
 from arena.envs import ENVS
+from arena.recipe import resolve
 from arena.records.files import write_json
 
 ROOT = Path(__file__).parents[2]
@@ -54,14 +55,34 @@ def test_unknown_commands_get_a_suggestion(arena, command):
 
 
 @pytest.mark.parametrize(
-    ("what", "names"), [("algos", list(CATALOG)), ("envs", list(ENVS)), ("tiers", ["cpu"])]
+    ("what", "names"),
+    [("algos", list(CATALOG)), ("modifiers", list(MODIFIERS)), ("envs", list(ENVS)), ("tiers", ["cpu"])],
 )
 def test_lists(arena, what, names):
     rows = json.loads(arena("list", what, "--json").out)
     assert set(names) <= {row["name"] for row in rows}
     assert all(row.keys() == rows[0].keys() for row in rows)
-    lines = arena("list", what).out.splitlines()
+    lines = arena("list", what).out.partition("\n\n")[0].splitlines()
     assert [line.split()[0] for line in lines] == ["name", *(row["name"] for row in rows)]
+
+
+def test_the_methods_are_followed_by_the_modifiers(arena):
+    assert arena("list", "algos").out.endswith(f"of any of them:\n\n{arena('list', 'modifiers').out}")
+
+
+def test_fields_are_texts_for_people_and_values_for_programs(arena):
+    rows = {row.pop("field"): row for row in json.loads(arena("list", "fields", "--json").out)}
+    assert rows["record.enabled"]["value"] is True
+    assert rows["optim.minibatches"]["value"] == 4
+    assert rows["env.options"]["value"] == {}
+    for name in ENVS:
+        recipe = resolve("cpu", name, "grpo", 0).model_dump(mode="json")
+        for field, row in rows.items():
+            *sections, leaf = field.split(".")
+            given = recipe[sections[0]][leaf] if sections else recipe[leaf]
+            assert row["environments"].get(name, row["value"]) == given, field
+    (line,) = (row for row in arena("list", "fields").out.splitlines() if row.startswith("env.options "))
+    assert re.split(r" {2,}", line)[1] == "{} (sokoban { max_solution = 6 })"
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,10 @@ def test_reuse_takes_finished_cells(arena, runs):
     ("words", "message"),
     [
         (["--algos", "grop"], "--algos: unknown algorithm 'grop'. Did you mean 'grpo'?"),
+        (
+            ["--algos", "sampo,gspo+gigpo+dynamic"],
+            "--algos: 'sampo' and 'gspo+gigpo+dynamic' are the same method",
+        ),
         (["--steps", "many"], "Invalid value for '--steps': it takes a whole number from 1; given 'many'."),
         (["--workers", "0"], "Invalid value for '--workers': it takes a whole number from 1; given '0'."),
         (

@@ -1,6 +1,7 @@
 """Launches of fake jobs by real worker processes: what fails, what goes on, what is left on disk."""
 
 import errno
+import hashlib
 import json
 import os
 
@@ -8,8 +9,10 @@ import pytest
 
 from arena.errors import UsageError
 from arena.launch import folder
+from arena.launch.jobs import Job
 from arena.launch.local import Outcome
 from arena.launch.manifest import Manifest
+from arena.recipe import resolve
 from tests.launch.fake_jobs import attempts
 
 GRPO, GSPO, BC = "cells/frozen_lake/grpo/seed-0", "cells/frozen_lake/gspo/seed-0", "bc/frozen_lake/seed-0"
@@ -161,16 +164,49 @@ def test_another_recipe_under_the_same_name_is_refused_naming_the_field(launch):
     with pytest.raises(UsageError) as error:
         launch(overrides=("kl.coef=0.5",))
     assert str(error.value) == (
-        "run 'r' has frozen_lake/grpo/seed-0 with another recipe:\n  kl.coef: 0.01 there, 0.5 now\n"
-        "Start over with --fresh, or choose another --name."
+        "the recipe of frozen_lake/grpo/seed-0 has changed since run 'r' was made:\n  kl.coef: 0.01 there, 0.5 now\n"
+        "Choose another --name (with --reuse r it takes what is the same from this run), undo the change to go on with "
+        "this run, or delete the run and start over with --fresh."
     )
+
+
+def test_code_that_changed_is_told_in_words_and_the_ways_out_work(launch, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    mine, algos = tmp_path / "mine.py", "grpo,./mine.py:x"
+    code = "from arena.algorithms import get_algorithm\nx = get_algorithm('gspo')\n"
+    mine.write_text(code)
+    old = launch(algos=algos)
+    mine.write_text(code + "# changed\n")
+    with pytest.raises(UsageError) as error:
+        launch(algos=algos)
+    first, what, ways = str(error.value).splitlines()
+    assert first == "the recipe of frozen_lake/./mine.py:x/seed-0 has changed since run 'r' was made:"
+    digests = [hashlib.sha256(text.encode()).hexdigest()[:12] for text in (code, code + "# changed\n")]
+    assert what == '  the file ./mine.py has other content (digest "{}" there, "{}" now)'.format(*digests)
+    assert ways.startswith("Choose another --name (with --reuse r ")
+    other = launch(name="other", algos=algos, reuse=(old.plan.run,))
+    assert [row["reused"] is None for row in other.manifest["cells"]] == [False, True]
+    mine.write_text(code)
+    assert launch(algos=algos).outcome.exit_code == 0
+
+
+def test_a_package_that_changed_is_named(tmp_path):
+    was, now = {"code": {"squash": "arena-squash==1.2"}}, {"code": {"squash": "arena-squash==1.3"}}
+    cell = Job("cell", resolve("cpu", "frozen_lake", "grpo", 0), tmp_path)
+    packages = (
+        'the package that offers \'squash\' is another: "arena-squash==1.2" there, "arena-squash==1.3" now'
+    )
+    assert folder._differences(was, now, cell) == [packages]
+    assert folder._differences({"code": {}}, now, cell) == [packages.replace('"arena-squash==1.2"', "absent")]
 
 
 def test_another_start_under_the_same_name_is_refused_naming_its_fields_only(launch):
     launch(algos="grpo")
     with pytest.raises(UsageError) as error:
         launch(algos="gspo", overrides=("bc.steps=7", "kl.coef=0.5"))
-    assert "frozen_lake/bc/seed-0 with another recipe:\n  bc.steps: 500 there, 7 now\n" in str(error.value)
+    assert str(error.value).startswith(
+        "the recipe of frozen_lake/bc/seed-0 has changed since run 'r' was made:\n  bc.steps: 500 there, 7 now\nChoose"
+    )
 
 
 def test_fresh_deletes_the_old_content(launch):

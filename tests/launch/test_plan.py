@@ -4,7 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
+from arena.algorithms.advantages import TurnRewards
 from arena.algorithms.catalog import CATALOG
 from arena.envs import ENVS
 from arena.errors import UsageError
@@ -51,13 +53,103 @@ def test_overrides_and_steps_reach_the_recipe():
     assert cell.recipe.env.options == {"size": 4}
 
 
-def test_a_fixed_length_other_than_the_cap_has_to_be_asked_for():
+ALONE = ("rollout.group_size=1",)
+
+
+@pytest.mark.parametrize("algo", ["grpo", "dr-grpo", "rloo", "gigpo", "empg"])
+def test_groups_of_one_are_refused_where_the_advantage_compares_episodes(algo):
+    with pytest.raises(UsageError) as error:
+        plan(algos=f"reinforce++,{algo}", overrides=ALONE)
+    assert str(error.value) == (
+        f"recipe field rollout.group_size: the advantage of '{algo}' compares the episodes of a group with each "
+        "other, and with groups of one every episode's advantage would be 0; give at least 2."
+    )
+    assert plan(algos=algo, overrides=("rollout.group_size=2",))
+
+
+def test_groups_of_one_are_refused_where_the_filter_compares_episodes():
+    assert plan(algos="reinforce++", overrides=ALONE)
     with pytest.raises(
-        UsageError, match=r"'dr-grpo' divides by sequences x 48 tokens, and rollout\.max_response_tok"
+        UsageError, match=r"the filter of 'reinforce\+\+\+dynamic' .* would reject every group"
     ):
-        plan(algos="dr-grpo", overrides=("rollout.max_response_tokens=64",))
-    for spec in ("dr-grpo:length=64", "dr-grpo:length=48", "grpo"):
-        assert plan(algos=spec, overrides=("rollout.max_response_tokens=64",)).cells
+        plan(algos="reinforce+++dynamic", overrides=ALONE)
+
+
+def test_the_outcome_of_an_episode_alone_reaches_no_advantage():
+    """Which is why groups of one are refused: what is left are the format penalty and differences within it."""
+    fields = {"group": [0] * 3, "episode": [0] * 3, "turn": [0, 1, 2], "anchor": [0, 1, 2], "tokens": [1] * 3}
+    for won in (0.0, 1.0):
+        given = TurnRewards(
+            **{name: torch.tensor(values) for name, values in fields.items()},
+            reward=torch.tensor([0.0, 0.0, won]),
+            penalty=torch.zeros(3),
+            entropy=torch.tensor([1.0, 2.0, 3.0]),
+        )
+        for algorithm in CATALOG.values():
+            if getattr(algorithm.advantage, "needs_group", False):
+                assert algorithm.advantage(given).episode.tolist() == [0.0] * 3
+
+
+def test_more_mini_batches_than_episodes_are_refused():
+    sizes = ("rollout.groups=2", "rollout.group_size=3")
+    assert plan(overrides=(*sizes, "optim.minibatches=6"))
+    with pytest.raises(UsageError) as error:
+        plan(overrides=(*sizes, "optim.minibatches=7"))
+    assert str(error.value) == (
+        "recipe field optim.minibatches: at most the 6 episodes of a step "
+        "(rollout.groups x rollout.group_size); given 7."
+    )
+
+
+TWICE = [
+    ("gspo+gigpo+dynamic,sampo", "'gspo+gigpo+dynamic' and 'sampo'"),
+    ("gspo,grpo,gspo:clip_low=3e-3", "'gspo' and 'gspo:clip_low=3e-3'"),
+    ("grpo + gigpo,grpo+gigpo", "'grpo + gigpo' and 'grpo+gigpo'"),
+    ("dr-grpo:length=48,dr-grpo", "'dr-grpo:length=48' and 'dr-grpo'"),
+    ("all,grpo+gigpo", "'gigpo' and 'grpo+gigpo'"),
+    ("grpo+gigpo,all", "'grpo+gigpo' and 'gigpo'"),
+    ("./mine.py:own,grpo", "'./mine.py:own' and 'grpo'"),
+    ("./mine.py:own,mine.py:own", "'./mine.py:own' and 'mine.py:own'"),
+]
+
+
+@pytest.mark.parametrize(("algos", "names"), TWICE)
+def test_one_method_spelt_twice_is_refused(algos, names, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "from arena.algorithms import get_algorithm\nown = get_algorithm('grpo')"
+    )
+    with pytest.raises(UsageError) as error:
+        plan(algos=algos)
+    assert str(error.value) == f"--algos: {names} are the same method; give one of them."
+
+
+def test_methods_that_differ_in_one_parameter_are_two():
+    assert labels(algos="all,grpo:clip_high=0.3,all") == [
+        f"frozen_lake/{name}/seed-0" for name in [*CATALOG, "grpo:clip_high=0.3"]
+    ]
+    # Equal in themselves, but not under a tier's defaults for parts.
+    assert len(labels(algos="gspo:clip_low=3e-3,gspo", overrides=("parts.sequence_clip.clip_low=0.1",))) == 2
+
+
+def test_parts_that_cannot_be_compared_are_taken_for_different(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(HOLDS_A_TENSOR)
+    assert len(labels(algos="./mine.py:one,./mine.py:two")) == 2
+
+
+HOLDS_A_TENSOR = """
+from dataclasses import dataclass, replace
+import torch
+from arena.algorithms import get_algorithm
+from arena.algorithms.clipping import TokenClip
+
+@dataclass(frozen=True)
+class Table(TokenClip):
+    weights: torch.Tensor | None = None
+
+one, two = (replace(get_algorithm("grpo"), clip=Table(weights=torch.ones(3))) for _ in range(2))
+"""
 
 
 def test_a_spec_with_a_slash_gets_one_folder(tmp_path, monkeypatch):
@@ -110,12 +202,16 @@ def test_refusals_name_option_given_and_allowed(options, message):
     assert str(error.value).startswith(message)
 
 
-def test_two_specs_of_one_folder_are_refused(monkeypatch):
-    monkeypatch.setattr("arena.algorithms.catalog.get_algorithm", lambda spec, parts: CATALOG["grpo"])
+def test_two_specs_of_one_folder_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a").mkdir()
+    for path, name in (("a/b.py", "grpo"), ("a_b.py", "gspo")):
+        (tmp_path / path).write_text(f"from arena.algorithms import CATALOG\nx = CATALOG['{name}']")
     with pytest.raises(
-        UsageError, match=r"'a/b' and 'a_b' would share the folder cells/frozen_lake/a_b/seed-0"
+        UsageError,
+        match=r"'a/b.py:x' and 'a_b.py:x' would share the folder cells/frozen_lake/a_b.py:x/seed-0",
     ):
-        plan(algos="a/b,a_b")
+        plan(algos="a/b.py:x,a_b.py:x")
 
 
 def test_start_fields_are_those_of_the_start_hash(tmp_path):

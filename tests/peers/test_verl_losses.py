@@ -123,7 +123,11 @@ def test_token_varying_advantages_agree(verl):
 
 @pytest.mark.parametrize(
     ("method", "mode"),
-    [("grpo", "token-mean"), ("grpo-st", "seq-mean-token-mean"), ("dr-grpo", "seq-mean-token-sum-norm")],
+    [
+        ("grpo", "token-mean"),
+        ("grpo-st", "seq-mean-token-mean"),
+        ("dr-grpo:length=48", "seq-mean-token-sum-norm"),
+    ],
 )
 def test_micro_batches_agree(verl, method, mode):
     """Each micro-batch given what spans the mini-batch, on both sides."""

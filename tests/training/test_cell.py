@@ -624,7 +624,7 @@ def test_rejected_groups_are_recorded_and_not_trained_on(start, tmp_path, monkey
         seen.append(len(rewards))
         return len(seen) == 3
 
-    monkeypatch.setattr(cell_module.get_algorithm("sampo").filter.__class__, "keeps", keeps)
+    monkeypatch.setattr(get_algorithm("sampo").filter.__class__, "keeps", keeps)
     run_cell(tiny("sampo:cold_start=0:max_batches=2", steps=1), tmp_path, start, silent)
     steps, episodes, turns, tokens = (frame(tmp_path, t) for t in ("steps", "episodes", "turns", "tokens"))
     row = steps.iloc[0]
@@ -664,10 +664,15 @@ def test_a_first_mini_batch_off_policy_stops_the_cell(gap):
         cell_module._check_first_minibatch(gap, scored(50.0))
 
 
+def test_a_fixed_length_is_the_cap_of_the_recipe(start, tmp_path):
+    cell = cell_module._Cell.open(tiny("dr-grpo"), tmp_path, start)
+    assert cell.algorithm.aggregation.length == tiny().rollout.max_response_tokens == 32
+
+
 def test_code_that_changed_since_the_run_was_planned_stops_the_cell(start, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text("x = 1")
     recipe = tiny("./mine.py:x", code={"./mine.py": "of other days"})
-    with pytest.raises(UsageError, match=r"the code of './mine.py:x' changed since the run was planned"):
+    with pytest.raises(UsageError, match=r"the code of './mine.py:x' changed .*: restore it"):
         run_cell(recipe, tmp_path / "cell", start, silent)
     assert not (tmp_path / "cell").exists()

@@ -15,7 +15,11 @@ from arena.training.update import forward, minibatches, optimise
 from arena.training.values import CriticModel
 from tests.training.conftest import World, tiny
 
-SPECS = [*CATALOG, "cispo+seqmask", "gspo+actfocus"]
+SPECS = [
+    *("dr-grpo:length=32" if name == "dr-grpo" else name for name in CATALOG),
+    "cispo+seqmask",
+    "gspo+actfocus",
+]
 
 
 @pytest.fixture(scope="module")
