@@ -185,9 +185,8 @@ ERRORS = {
     "(dynamic:max_batches must be at least 1, given 0).",
     "grpo+dynamic:on=turns": "parameter on of 'dynamic' takes str; given 'turns' "
     "(dynamic:on must be 'success' or 'reward', given 'turns').",
-    "sapo": "'sapo' names two different methods: soft adaptive policy optimisation (arXiv 2511.20347), here "
-    "'sapo-soft', and single-rollout autoregressive policy optimisation (arXiv 2608.19842), to be "
-    "'sapo-sr', which is not in this version's catalog.",
+    "sapo": "'sapo' names two different methods: soft adaptive policy optimisation (arXiv 2511.20347) is "
+    "'sapo-soft', single-rollout autoregressive policy optimisation (arXiv 2608.19842) is 'sapo-sr'.",
 }
 
 
