@@ -81,7 +81,9 @@ class BCConfig(Section):
     )
     expert_noise: float = Field(0.4, ge=0, lt=1, description="Share of the expert's actions that are random.")
     steps: int = Field(600, ge=1, description="Optimiser steps.")
-    batch_size: int = Field(64, ge=1, description="Turns per optimiser step.")
+    batch_size: int = Field(
+        64, ge=1, description="Rows per optimiser step: turns, or episodes in layout trajectory."
+    )
     learning_rate: float = Field(6e-3, gt=0, description="Peak learning rate, cosine decay to a tenth.")
     weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay.")
 
@@ -93,6 +95,11 @@ class RolloutConfig(Section):
     group_size: int = Field(8, ge=1, description="Episodes per task.")
     temperature: float = Field(1.0, gt=0, description="Sampling temperature; scoring applies the same.")
     max_response_tokens: int = Field(48, ge=1, description="Cap on sampled tokens per turn.")
+    layout: Literal["turn", "trajectory"] = Field(
+        "turn",
+        description="turn: a row is a turn, its prompt the current state; trajectory: a row is an episode, in which "
+        "the model sees all that was said before.",
+    )
 
 
 class OptimConfig(Section):
@@ -108,6 +115,9 @@ class OptimConfig(Section):
     max_grad_norm: float = Field(1.0, gt=0, description="Gradient norm clip.")
     epochs: int = Field(1, ge=1, description="Passes over each rollout batch.")
     minibatches: int = Field(4, ge=1, description="Optimiser steps per pass; at most the episodes of a step.")
+    sequence: Literal["turn", "trajectory"] = Field(
+        "turn", description="What sequence-level ratios, masks and means are taken over."
+    )
     micro_rows: int = Field(64, ge=1, description="Rows per forward; does not change the gradient.")
 
 
@@ -189,7 +199,8 @@ class Recipe(Section):
         """The fields that the BC start depends on, as nested mappings."""
         fields = self.model_dump(mode="json", include={"env", "model", "bc", "seed"})
         fields["eval"] = {"episodes": self.eval.episodes, "temperature": self.eval.temperature}
-        fields["rollout"] = {"max_response_tokens": self.rollout.max_response_tokens}
+        rollout = self.rollout
+        fields["rollout"] = {"max_response_tokens": rollout.max_response_tokens, "layout": rollout.layout}
         fields["version"] = START_VERSION
         return fields
 

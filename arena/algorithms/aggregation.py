@@ -12,17 +12,19 @@ from typing import ClassVar, Protocol, runtime_checkable
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from arena.algorithms.units import Units
 
 
 @dataclass(frozen=True)
 class Denominators:
-    """What a mini-batch's sums are divided by: total token weight, response tokens, and sequences."""
+    """What a mini-batch's sums are divided by: total token weight, response tokens, sequences, and turns."""
 
     weight: float
     tokens: float
     sequences: float
+    turns: float = 1.0
 
 
 def denominators(
@@ -30,13 +32,15 @@ def denominators(
     weight: Float[Tensor, "rows tokens"],
     sequence_id: Int[Tensor, "rows tokens"] | None = None,
 ) -> Denominators:
-    """The denominators of a whole mini-batch. Sequences without a response token do not count."""
+    """The denominators of a whole mini-batch. Sequences without a response token do not count; a turn is a run of
+    sampled tokens."""
     units = Units.of(sequence_id, mask)
     tokens_per_unit = units.sum(torch.ones_like(weight))
     return Denominators(
         weight=float(weight[mask].double().sum()),
         tokens=float(mask.sum()),
         sequences=float((tokens_per_unit > 0).sum()),
+        turns=float((mask & ~functional.pad(mask, (1, -1))).sum()),
     )
 
 

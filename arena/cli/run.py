@@ -18,7 +18,7 @@ from arena.launch.local import Outcome, Setup, pending
 from arena.launch.local import run as launch
 from arena.launch.manifest import usable_cpus
 from arena.launch.overview import dry_run_rows, dry_run_totals, result_rows, warnings
-from arena.launch.plan import Options, Plan, build, check_existing
+from arena.launch.plan import Options, Plan, build, check_existing, notices
 from arena.launch.progress import make_display
 
 EPILOG = """
@@ -92,6 +92,8 @@ def run(
     """
     options = Options(algos, envs, tier, num_seeds, seeds, steps, name, runs_dir, tuple(overrides or ()))
     plan = build(options)
+    for note in notices(plan):
+        print(f"Note: {note}\n")
     others = _reused(plan, reuse or [], runs_dir)
     if dry_run:
         _show_dry_run(plan, others, fresh, workers)

@@ -77,6 +77,14 @@ def build(options: Options) -> Plan:
     return Plan(run, options.tier, _starts(cells), cells)
 
 
+def notices(plan: Plan) -> list[str]:
+    """What a user may not expect of the plan's methods, each said once."""
+    from arena.algorithms import catalog
+
+    made = {cell.algorithm: catalog.algorithm_of(cell.recipe) for cell in plan.cells}
+    return [note for algorithm in made.values() for note in catalog.notices(algorithm)]
+
+
 def _starts(cells: Sequence[Job]) -> tuple[Job, ...]:
     """One start per environment and seed; every algorithm's recipe defines the same one."""
     starts: dict[Path | None, Job] = {}

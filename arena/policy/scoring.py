@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -26,10 +27,11 @@ CHUNK_LOGITS = 1 << 23
 
 @dataclass(frozen=True)
 class Rows:
-    """Prompt and response ids, one row per sequence; a prompt that several rows share is kept once.
+    """Prompt and response ids, one row per turn or per episode; a prompt that several rows share is kept once.
 
     `prompt` says which prompt a row has. Prompts and responses are padded on the right, where causal attention
-    never looks. `mask` and everything scored is response-aligned: column t is the response's token t.
+    never looks. `mask` and everything scored is response-aligned: column t is the response's token t. In a row of
+    several turns the observations between them are part of the response, outside the mask.
     """
 
     prompt_ids: Int[Tensor, "prompts length"]
@@ -40,15 +42,47 @@ class Rows:
 
     @staticmethod
     def of(prompts: Sequence[Sequence[int]], responses: Sequence[Sequence[int]], pad_id: int) -> Rows:
-        """Rows from lists of ids."""
-        distinct, prompt = distinct_rows(prompts)
-        response_ids, response_length = right_padded(responses, pad_id)
+        """Rows of one turn each from lists of ids."""
+        return Rows.of_conversations([[pair] for pair in zip(prompts, responses, strict=True)], pad_id)
+
+    @staticmethod
+    def of_conversations(
+        conversations: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]], pad_id: int
+    ) -> Rows:
+        """One row per conversation: its turns, each what is shown (not nothing) and the response to it."""
+        distinct, prompt = distinct_rows([turns[0][0] for turns in conversations])
+        responses, sampled = [], []
+        for turns in conversations:
+            parts = [part for pair in turns for part in pair][1:]
+            responses.append([token for part in parts for token in part])
+            sampled.append([1 - k % 2 for k, part in enumerate(parts) for _ in part])
         return Rows(
             *right_padded(distinct, pad_id),
             prompt=prompt,
-            response_ids=response_ids,
-            mask=torch.arange(response_ids.shape[1])[None] < response_length[:, None],
+            response_ids=right_padded(responses, pad_id)[0],
+            mask=right_padded(sampled, 0)[0].bool(),
         )
+
+    @cached_property
+    def starts(self) -> Bool[Tensor, "rows tokens"]:
+        """Where a turn's response begins: sampled, and the token before is not."""
+        return self.mask & ~functional.pad(self.mask, (1, -1))
+
+    @cached_property
+    def ends(self) -> Bool[Tensor, "rows tokens"]:
+        """The last token of each turn's response."""
+        return self.mask & ~functional.pad(self.mask, (-1, 1))
+
+    @cached_property
+    def turn(self) -> Int[Tensor, "rows tokens"]:
+        """Which turn each token belongs to, counted over all rows (observations: to the turn before)."""
+        return (self.starts.flatten().cumsum(0) - 1).view(self.mask.shape)
+
+    @cached_property
+    def position(self) -> Int[Tensor, "rows tokens"]:
+        """A sampled token's place in its turn's response."""
+        column = torch.arange(self.mask.shape[1]).expand(self.mask.shape)
+        return column - column[self.starts][self.turn]
 
     def __len__(self) -> int:
         return len(self.prompt)
@@ -125,14 +159,14 @@ class Scores:
 
     `logprob` and `entropy` (nats) are of the sampling distribution, the logits divided by the temperature;
     `energy` is -logsumexp of the raw logits, `centred_energy` that of the logits minus their mean. `value`, where
-    asked for: the shared values V and Q of each row.
+    asked for: the shared values V and Q of each turn.
     """
 
     logprob: Float[Tensor, "rows tokens"]
     entropy: Float[Tensor, "rows tokens"]
     energy: Float[Tensor, "rows tokens"]
     centred_energy: Float[Tensor, "rows tokens"]
-    value: Float[Tensor, "rows 2"] | None = None
+    value: Float[Tensor, "turns 2"] | None = None
 
 
 def response_states(
@@ -177,12 +211,12 @@ def _response_mask(
 class Responses:
     """What an update needs of the responses, differentiable: [rows, tokens], 0 elsewhere.
 
-    `entropy` and `value` (V before and Q after each response, [rows, 2], of the reserved logits) where asked for.
+    `entropy`, and `value` (V before and Q after each turn's response, of the reserved logits) where asked for.
     """
 
     logprob: Float[Tensor, "rows tokens"]
     entropy: Float[Tensor, "rows tokens"] | None = None
-    value: Float[Tensor, "rows 2"] | None = None
+    value: Float[Tensor, "turns 2"] | None = None
 
 
 def response_logprob(model: PreTrainedModel, rows: Rows, temperature: float) -> Float[Tensor, "rows tokens"]:
@@ -232,10 +266,10 @@ def _respond(
 
 def _values(
     model: PreTrainedModel, rows: Rows, states: Float[Tensor, "rows states hidden"], tau: float
-) -> Float[Tensor, "rows 2"]:
-    """The reserved logits' difference over tau, at the last position before and after each response."""
-    after = states[torch.arange(len(rows)), rows.mask.sum(1)]
-    return torch.stack([states[:, 0], after], 1) @ value_direction(model) / tau
+) -> Float[Tensor, "turns 2"]:
+    """The reserved logits' difference over tau, at the last position before and after each turn's response."""
+    pair = torch.stack([states[:, :-1][rows.starts], states[:, 1:][rows.ends]], 1)
+    return pair @ value_direction(model) / tau
 
 
 @torch.no_grad()
@@ -244,7 +278,7 @@ def score(
 ) -> Scores:
     """Log-probability, entropy and energies of every response token, in micro-batches of `micro_rows` rows."""
     tokens = [torch.zeros(rows.mask.shape) for _ in range(4)]
-    values = None if value_tau is None else torch.zeros(len(rows), 2)
+    values = None if value_tau is None else torch.zeros(int(rows.starts.sum()), 2)
     for index in rows.batches(torch.arange(len(rows)), micro_rows):
         part = rows.select(index)
         row, token = part.mask.nonzero(as_tuple=True)
@@ -253,7 +287,7 @@ def score(
         for target, source in zip(tokens, flat, strict=True):
             target[index[row], token] = source
         if values is not None and value_tau is not None:
-            values[index] = _values(model, part, states, value_tau)
+            values[rows.turn[index][rows.starts[index]]] = _values(model, part, states, value_tau)
     return Scores(*tokens, value=values)
 
 

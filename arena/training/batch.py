@@ -45,12 +45,15 @@ class Group:
 
 @dataclass(frozen=True)
 class Batch:
-    """One training batch, one row per turn. Row tensors are [rows], token tensors [rows, tokens]."""
+    """One training batch: turns in order of group, episode and turn; one row per turn, or one per episode.
+
+    `sequence` names the sequence of each token where it is not the row.
+    """
 
     rows: Rows
-    group: Int[Tensor, " rows"]
-    episode: Int[Tensor, " rows"]
-    turn: Int[Tensor, " rows"]
+    group: Int[Tensor, " turns"]
+    episode: Int[Tensor, " turns"]
+    turn: Int[Tensor, " turns"]
     role: Int[Tensor, "rows tokens"]
     tag: Bool[Tensor, "rows tokens"]
     sampler_logprob: Float[Tensor, "rows tokens"]
@@ -60,13 +63,24 @@ class Batch:
     weight: Float[Tensor, "rows tokens"]
     energy_statistics: EnergyStatistics | None
     value: ValueBatch | None = None
+    sequence: Int[Tensor, "rows tokens"] | None = None
+
+    @property
+    def row_episode(self) -> Int[Tensor, " rows"]:
+        """The episode of each row."""
+        return self.episode[self.rows.turn[:, 0]]
+
+    @property
+    def episodes_are_blocks(self) -> bool:
+        """Whether a sequence is an episode of several rows, which an update then keeps together."""
+        return self.sequence is not None and len(self.rows) == len(self.turn)
 
     @property
     def advantage(self) -> Float[Tensor, "rows tokens"]:
         """The advantage of each response token, 0 elsewhere."""
         if self.advantages.token is not None:
             return self.rows.spread(self.advantages.token.float())
-        return self.advantages.total.float()[:, None] * self.rows.mask
+        return self.advantages.total.float()[self.rows.turn] * self.rows.mask
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -110,7 +124,15 @@ def build_batch(
     """The training batch of `groups`. Batch statistics are taken here, once, over the whole batch."""
     turns = [turn for group in groups for episode in group.episodes for turn in episode.turns]
     rewards = turn_rewards(groups, recipe.format.penalty)
-    rows = Rows.of([turn.prompt_ids for turn in turns], [turn.sample.ids for turn in turns], pad_id)
+    trajectory = recipe.rollout.layout == "trajectory"
+    episodes = [episode.turns for group in groups for episode in group.episodes]
+    rows = Rows.of_conversations(
+        [
+            [(turn.prompt_ids, turn.sample.ids) for turn in row]
+            for row in (episodes if trajectory else [[turn] for turn in turns])
+        ],
+        pad_id,
+    )
     temperature, micro_rows = recipe.rollout.temperature, recipe.optim.micro_rows
     reference_scores = score(reference, rows, temperature, micro_rows)
     role = _padded([turn.response.roles for turn in turns], rows)
@@ -118,7 +140,7 @@ def build_batch(
     shared = isinstance(algorithm.value, SharedValue)
     old = score(model, rows, temperature, micro_rows, algorithm.value.tau if shared else None)
     old_value = critic.old_values(rows) if critic else old.value
-    rewards = replace(rewards, entropy=old.entropy.double().sum(1) / rows.mask.sum(1))
+    rewards = replace(rewards, entropy=turn_means(old.entropy, rows))
     if old_value is not None:
         rewards = with_values(rewards, old_value, rows, algorithm, largest_return)
     advantages = algorithm.advantage(rewards)
@@ -139,7 +161,23 @@ def build_batch(
         weight=weight,
         energy_statistics=statistics,
         value=value,
+        sequence=_sequence(rows, rewards, trajectory, recipe.optim.sequence == "trajectory"),
     )
+
+
+def turn_means(values: Float[Tensor, "rows tokens"], rows: Rows) -> Float[Tensor, " turns"]:
+    """Each turn's mean over its sampled tokens, in float64."""
+    turn = rows.turn[rows.mask]
+    total = torch.zeros(int(rows.starts.sum()), dtype=torch.float64)
+    return total.index_add(0, turn, values[rows.mask].double()) / torch.bincount(turn)
+
+
+def _sequence(
+    rows: Rows, rewards: TurnRewards, row_is_episode: bool, is_episode: bool
+) -> Int[Tensor, "rows tokens"] | None:
+    if row_is_episode == is_episode:
+        return None
+    return rewards.episode[rows.turn] if is_episode else rows.turn
 
 
 def _weights(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shutil
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from arena.records.writer import write_rows
 from arena.seeding import stream_seed, train_task_seed
 from arena.training import Progress
 from arena.training.evaluation import evaluate, success_rate
-from arena.training.rollout import Roller, build_prompt
+from arena.training.rollout import Roller, shown
 
 #: AdamW's betas for cloning: over a few hundred steps a second moment of 0.999 is still warming up.
 BETAS = (0.9, 0.98)
@@ -62,7 +63,7 @@ def demonstrate(recipe: Recipe) -> tuple[list[Demonstration], float]:
             noisy = rng.random() < recipe.bc.expert_noise
             options = env.admissible_actions()
             action = options[rng.integers(len(options))] if noisy else env.expert_action()
-            prompt = build_prompt(env, history, observation, recipe.env.history)
+            prompt = shown(env, history, observation, recipe.env.history, recipe.rollout.layout)
             response = format_response(f" {env.thought()}", action)
             turns.append(Demonstration(episode, len(turns), task_seed, prompt, response))
             history.append((observation, action))
@@ -96,7 +97,7 @@ def clone(recipe: Recipe, directory: Path, progress: Progress) -> None:
     model = build_model(recipe.model, codec.tokenizer, stream_seed("init", recipe.env.name, recipe.seed))
     metrics = _fit(model, codec, demonstrations, recipe, progress)
     model.eval()
-    roller = Roller(recipe.env, codec, recipe.rollout.max_response_tokens)
+    roller = Roller(recipe.env, codec, recipe.rollout.max_response_tokens, recipe.rollout.layout)
     evals = evaluate(model, roller, recipe, step=0)
     save_policy(directory / "model", model, codec.tokenizer)
     write_rows(directory / "evals.parquet", "evals", evals)
@@ -130,6 +131,12 @@ def _fit(
         raise ValueError("the expert had no successful episode: lower bc.expert_noise or raise env.max_turns")
     bc = recipe.bc
     pairs = [(codec.encode(d.prompt), [*codec.encode(d.response), codec.eos_id]) for d in demonstrations]
+    conversations = [[pair] for pair in pairs]
+    if recipe.rollout.layout == "trajectory":
+        turns = zip(demonstrations, pairs, strict=True)
+        conversations = [
+            [pair for _, pair in episode] for _, episode in groupby(turns, key=lambda turn: turn[0].episode)
+        ]
     longest = max(len(response) for _, response in pairs)
     if longest > recipe.rollout.max_response_tokens:
         raise ValueError(
@@ -145,8 +152,8 @@ def _fit(
     for step in range(bc.steps):
         for group in optimizer.param_groups:
             group["lr"] = bc.learning_rate * _cosine(step, bc.steps)
-        chosen = rng.integers(len(pairs), size=bc.batch_size)
-        rows = Rows.of([pairs[i][0] for i in chosen], [pairs[i][1] for i in chosen], codec.pad_id)
+        chosen = rng.integers(len(conversations), size=bc.batch_size)
+        rows = Rows.of_conversations([conversations[i] for i in chosen], codec.pad_id)
         loss = -response_logprob(model, rows, 1.0).sum() / rows.mask.sum()
         optimizer.zero_grad()
         loss.backward()

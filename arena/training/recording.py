@@ -40,18 +40,19 @@ def token_columns(step: int, batch: Batch, result: UpdateResult, groups: np.ndar
     """Columns of `tokens` for the given groups, in order of epoch, mini-batch and row."""
     tokens = result.tokens
     row, position = tokens.row, tokens.position
-    keep = torch.from_numpy(np.isin(batch.group[row].numpy(), groups))
+    keep = torch.from_numpy(np.isin(batch.group[batch.rows.turn[row, position]].numpy(), groups))
     row, position = row[keep], position[keep]
     at = (row, position)
     advantage = batch.advantage[at].numpy()
+    turn = batch.rows.turn[at]
     return {
         "step": np.full(len(row), step),
         "epoch": tokens.epoch[keep].numpy(),
         "minibatch": tokens.minibatch[keep].numpy(),
-        "group_id": batch.group[row].numpy(),
-        "episode_id": batch.episode[row].numpy(),
-        "turn": batch.turn[row].numpy(),
-        "position": position.numpy(),
+        "group_id": batch.group[turn].numpy(),
+        "episode_id": batch.episode[turn].numpy(),
+        "turn": batch.turn[turn].numpy(),
+        "position": batch.rows.position[at].numpy(),
         "token_id": batch.rows.response_ids[at].numpy(),
         "role": role_column(batch.role[at].numpy()),
         "tag": batch.tag[at].numpy(),
@@ -78,7 +79,7 @@ def turn_rows(
 ) -> list[dict[str, Any]]:
     """Rows of `turns`."""
     log_ratio, masked = _last_update(batch, result)
-    value = None if batch.value is None else batch.value.old[:, 0]
+    value = None if batch.value is None else batch.value.before
     parts = batch.advantages
     row_of = {key: i for i, key in enumerate(zip(batch.episode.tolist(), batch.turn.tolist(), strict=True))}
     rows = []
@@ -254,13 +255,13 @@ def _recorded_groups(batch: Batch, recipe: Recipe) -> np.ndarray:
 
 
 def _last_update(batch: Batch, result: UpdateResult) -> tuple[Tensor, Tensor]:
-    """Mean log ratio and mask of each row in its last epoch."""
-    tokens = result.tokens
+    """Mean log ratio and mask of each turn in its last epoch."""
+    tokens, turns = result.tokens, len(batch.turn)
     last = tokens.epoch == tokens.epoch.max()
-    row = tokens.row[last]
-    count = torch.bincount(row, minlength=len(batch)).clamp(min=1)
-    total = torch.zeros(len(batch), dtype=torch.float64).index_add(0, row, tokens.log_ratio[last].double())
-    masked = torch.zeros(len(batch)).index_add(0, row, tokens.masked[last].float()) > 0
+    turn = batch.rows.turn[tokens.row[last], tokens.position[last]]
+    count = torch.bincount(turn, minlength=turns).clamp(min=1)
+    total = torch.zeros(turns, dtype=torch.float64).index_add(0, turn, tokens.log_ratio[last].double())
+    masked = torch.zeros(turns).index_add(0, turn, tokens.masked[last].float()) > 0
     return total / count, masked
 
 
@@ -274,7 +275,7 @@ def _episode_advantage(batch: Batch) -> dict[int, float]:
 
 def _episode_means(batch: Batch) -> dict[int, dict[str, float | None]]:
     """Mean energy and entropy by role over each episode's response tokens, tags left out."""
-    ids, index = torch.unique(batch.episode, return_inverse=True)
+    ids, index = torch.unique(batch.row_episode, return_inverse=True)
     body = batch.rows.mask & ~batch.tag
     classes = {"think": body & (batch.role == THINK), "action": body & (batch.role == ACTION), "all": body}
     wanted = {

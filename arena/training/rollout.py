@@ -34,7 +34,8 @@ class Response:
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn: what the model saw and said, and what the environment answered."""
+    """One turn: what the model was shown (after the first turn of a trajectory, the observation) and said, and what
+    the environment answered."""
 
     prompt: str
     prompt_ids: list[int]
@@ -76,13 +77,30 @@ def build_prompt(env: TextEnv, history: Sequence[tuple[str, str]], observation: 
     return "\n".join([env.instruction, "", *earlier, f"Current observation:\n{observation}", ""])
 
 
+def shown(env: TextEnv, history: Sequence[tuple[str, str]], observation: str, keep: int, layout: str) -> str:
+    """What a turn adds to what the model reads: a prompt of its own, or, after the first turn of a trajectory, the
+    observation alone."""
+    if layout == "turn":
+        return build_prompt(env, history, observation, keep)
+    if not history:
+        return build_prompt(env, (), observation, 0)
+    return (
+        f" {observation}"
+        if env.observation_style == "compact"
+        else f"\nCurrent observation:\n{observation}\n"
+    )
+
+
 class Roller:
     """Runs episodes of one environment configuration with any policy; keeps its environments between calls."""
 
-    def __init__(self, config: EnvConfig, codec: TextCodec, max_response_tokens: int) -> None:
+    def __init__(
+        self, config: EnvConfig, codec: TextCodec, max_response_tokens: int, layout: str = "turn"
+    ) -> None:
         self.config = config
         self.codec = codec
         self.max_response_tokens = max_response_tokens
+        self.layout = layout
         self._env_seconds = 0.0
         self._envs: list[TextEnv] = []
         self._responses: dict[tuple[int, ...], Response] = {}
@@ -126,11 +144,14 @@ class Roller:
             active = [i for i, state in enumerate(states) if not state.done]
             if not active:
                 break
-            prompts = [states[i].prompt(self.config.history) for i in active]
+            prompts = [states[i].prompt(self.config.history, self.layout) for i in active]
             prompt_ids = [self.codec.encode(prompt) for prompt in prompts]
+            contexts = prompt_ids
+            if self.layout == "trajectory":
+                contexts = [[*states[i].read, *ids] for i, ids in zip(active, prompt_ids, strict=True)]
             samples = sample(
                 model,
-                prompt_ids,
+                contexts,
                 noise[active, turn],
                 temperature[active],
                 self.codec.eos_id,
@@ -170,12 +191,13 @@ class _Running:
         self.anchor: str = info["anchor"]
         self.turns: list[Turn] = []
         self.history: list[tuple[str, str]] = []
+        self.read: list[int] = []
         self.success = False
         self.terminated = False
         self.done = False
 
-    def prompt(self, history: int) -> str:
-        return build_prompt(self.env, self.history, self.observation, history)
+    def prompt(self, keep: int, layout: str) -> str:
+        return shown(self.env, self.history, self.observation, keep, layout)
 
     def step(self, prompt: str, prompt_ids: list[int], drawn: Sample, response: Response) -> None:
         action = response.parsed.action or ""
@@ -184,6 +206,7 @@ class _Running:
             Turn(prompt, prompt_ids, drawn, response, info["admissible"], float(reward), self.anchor)
         )
         self.history.append((self.observation, action))
+        self.read += [*prompt_ids, *drawn.ids]
         self.observation, self.anchor = observation, info["anchor"]
         self.success = bool(info["success"])
         self.terminated, self.done = terminated, terminated or truncated

@@ -60,10 +60,27 @@ class UpdateResult:
     grad_norm_by_role: dict[int, float]
 
 
-def minibatches(rows: int, count: int, seed: int) -> list[Int[Tensor, " some"]]:
-    """A random split of the rows into `count` nearly equal parts (fewer where there are fewer rows)."""
-    order = torch.from_numpy(np.random.default_rng(seed).permutation(rows))
-    return list(order.tensor_split(min(count, rows)))
+def minibatches(block: Int[Tensor, " rows"], count: int, seed: int) -> list[Int[Tensor, " some"]]:
+    """A random split of the rows into `count` parts (fewer where there are fewer blocks) of nearly equally many
+    blocks; rows of one block stay together."""
+    _, block = block.unique(return_inverse=True)
+    members = block.argsort(stable=True).split(torch.bincount(block).tolist())
+    order = np.random.default_rng(seed).permutation(len(members))
+    parts = np.array_split(order, min(count, len(members)))
+    return [torch.cat([members[i] for i in part]) for part in parts]
+
+
+def micro_batches(batch: Batch, index: Int[Tensor, " some"], size: int) -> list[Int[Tensor, " part"]]:
+    """A mini-batch, whose blocks are together, in parts of about `size` rows that split no block."""
+    if not batch.episodes_are_blocks:
+        return batch.rows.batches(index, size)
+    parts: list[list[int]] = [[]]
+    episode = batch.row_episode.tolist()
+    for row in index.tolist():
+        if len(parts[-1]) >= size and episode[row] != episode[parts[-1][-1]]:
+            parts.append([])
+        parts[-1].append(row)
+    return [torch.tensor(part) for part in parts]
 
 
 def optimise(
@@ -88,8 +105,10 @@ def optimise(
     by_role: dict[int, float] = {}
     for epoch in range(recipe.optim.epochs):
         seed = stream_seed("minibatches", recipe.env.name, recipe.seed, step, epoch)
-        for number, index in enumerate(minibatches(len(batch), recipe.optim.minibatches, seed)):
-            totals = denominators(batch.rows.mask[index], batch.weight[index])
+        block = batch.row_episode if batch.episodes_are_blocks else torch.arange(len(batch))
+        for number, index in enumerate(minibatches(block, recipe.optim.minibatches, seed)):
+            sequence = None if batch.sequence is None else batch.sequence[index]
+            totals = denominators(batch.rows.mask[index], batch.weight[index], sequence)
             if recipe.record.grad_by_role and not updates:
                 by_role = {
                     role: _role_norm(model, batch, index, totals, algorithm, recipe, role)
@@ -97,7 +116,7 @@ def optimise(
                 }
             model.zero_grad(set_to_none=True)
             losses = []
-            for micro in batch.rows.batches(index, recipe.optim.micro_rows):
+            for micro in micro_batches(batch, index, recipe.optim.micro_rows):
                 loss, tokens = forward(model, batch, micro, totals, algorithm, recipe, epoch, number)
                 (loss.policy + recipe.kl.coef * loss.kl + loss.extra).backward()
                 losses.append((loss.policy.item(), loss.kl.item(), loss.value))
@@ -172,10 +191,13 @@ def forward(
         mask=rows.mask,
         weight=batch.weight[micro, :width],
         sampler_logprob=batch.sampler_logprob[micro, :width],
+        sequence_id=None if batch.sequence is None else batch.sequence[micro, :width],
         denominators=totals,
     )
     out = policy_loss(inputs, algorithm)
-    penalty, kl = kl_loss(logprob, batch.reference.logprob[micro, :width], rows.mask, algorithm, totals)
+    penalty, kl = kl_loss(
+        logprob, batch.reference.logprob[micro, :width], rows.mask, algorithm, totals, inputs.sequence_id
+    )
     row, position = rows.mask.nonzero(as_tuple=True)
     recorded = (
         logprob.detach(),
@@ -204,8 +226,9 @@ def _shared_losses(
 ) -> dict[str, Any]:
     """c_V L_V + c_Q L_Q - c_H H of a micro-batch (arXiv 2608.19842): values averaged per turn, entropy per token."""
     assert batch.value is not None and responses.value is not None
-    old, target, mask = (x[micro] for x in (batch.value.old, batch.value.target, batch.value.mask))
-    loss = clipped_value_loss(responses.value, old, target, mask, shared.value_clip).sum(0) / totals.sequences
+    turn = batch.rows.turn[micro][batch.rows.starts[micro]]
+    old, target, mask = (x[turn] for x in (batch.value.old, batch.value.target, batch.value.mask))
+    loss = clipped_value_loss(responses.value, old, target, mask, shared.value_clip).sum(0) / totals.turns
     extra = shared.value_coef * loss[0] + shared.q_coef * loss[1]
     if responses.entropy is not None:
         extra = extra - shared.entropy_coef * responses.entropy.sum() / totals.tokens
@@ -223,6 +246,6 @@ def _role_norm(
 ) -> float:
     """Norm of the policy-loss gradient that flows through the tokens of one role."""
     model.zero_grad(set_to_none=True)
-    for micro in batch.rows.batches(index, recipe.optim.micro_rows):
+    for micro in micro_batches(batch, index, recipe.optim.micro_rows):
         forward(model, batch, micro, totals, algorithm, recipe, only_role=role)[0].policy.backward()
     return float(torch.nn.utils.get_total_norm([p.grad for p in model.parameters() if p.grad is not None]))

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from arena.algorithms.advantages import Advantages, TokenGAE, TurnGAE, TurnRewards
 from arena.algorithms.catalog import Algorithm
 from arena.algorithms.normalise import generalised_advantage
-from arena.algorithms.values import Critic, clipped_value_loss
+from arena.algorithms.values import Critic, SharedValue, clipped_value_loss
 from arena.policy.model import frozen_copy
 from arena.policy.scoring import Rows, response_states
 from arena.recipe import OptimConfig
@@ -24,13 +24,14 @@ from arena.recipe import OptimConfig
 class ValueBatch:
     """What values are fitted to, in units of the environment's largest return; `mask` says where there are any.
 
-    [rows, tokens] of a critic on tokens, [rows, 1] of a critic on turns, [rows, 2] of shared values: V before and Q
-    after the response.
+    A critic's are [rows, tokens], of a critic on turns where a turn begins; shared values are [turns, 2]: V before and
+    Q after the response. `before` is the old value before each turn.
     """
 
-    old: Float[Tensor, "rows values"]
-    target: Float[Tensor, "rows values"]
-    mask: Bool[Tensor, "rows values"]
+    old: Float[Tensor, "items values"]
+    target: Float[Tensor, "items values"]
+    mask: Bool[Tensor, "items values"]
+    before: Float[Tensor, " turns"]
 
     @property
     def explained(self) -> float:
@@ -43,9 +44,11 @@ def with_values(
     rewards: TurnRewards, old: Float[Tensor, "rows values"], rows: Rows, algorithm: Algorithm, largest: float
 ) -> TurnRewards:
     """The rewards with the old values that the algorithm's advantage reads, in units of reward."""
+    if isinstance(algorithm.value, SharedValue):
+        return replace(rewards, value=old[:, 0] * largest)
     tokens = isinstance(algorithm.advantage, TokenGAE)
     return replace(
-        rewards, value=old[:, 0] * largest, token_value=old[rows.mask] * largest if tokens else None
+        rewards, value=old[rows.starts] * largest, token_value=old[rows.mask] * largest if tokens else None
     )
 
 
@@ -63,18 +66,20 @@ def value_batch(
         isinstance(rule, TokenGAE | TurnGAE) and advantages.target is not None
     )  # the catalog refuses others
     target = (advantages.target / largest).float()
-    if isinstance(rule, TokenGAE):
-        return ValueBatch(old, rows.spread(target), rows.mask)
-    targets = [target]
-    if old.shape[1] == 2:
+    if isinstance(algorithm.value, SharedValue):
         q = old[:, 1].double() * largest
         error = generalised_advantage(rewards.reward, q, rewards.episode, rewards.turn, rule.gamma, 0.0)
-        targets.append(((q + error) / largest).float())
-    return ValueBatch(old, torch.stack(targets, 1), torch.ones_like(old, dtype=torch.bool))
+        targets = torch.stack([target, ((q + error) / largest).float()], 1)
+        return ValueBatch(old, targets, torch.ones_like(old, dtype=torch.bool), old[:, 0])
+    mask = rows.mask if isinstance(rule, TokenGAE) else rows.starts
+    return ValueBatch(old, torch.zeros_like(old).masked_scatter(mask, target), mask, old[rows.starts])
 
 
 class CriticModel:
-    """Values of the state before every response token, or before every turn, in units of the largest return."""
+    """Values of the state before every response token, or before every turn, in units of the largest return.
+
+    A critic on turns runs on prompts alone where rows are turns.
+    """
 
     def __init__(self, start: PreTrainedModel, config: Critic, optim: OptimConfig, tokens: bool) -> None:
         self.config, self.optim, self.tokens = config, optim, tokens
@@ -100,12 +105,13 @@ class CriticModel:
 
     def values(self, rows: Rows) -> Float[Tensor, "rows values"]:
         """Differentiable; meaningless where there is no response token."""
-        return self.head(response_states(self.backbone, rows if self.tokens else rows.cut(1)))[:, :, 0]
+        prompts_do = not self.tokens and int(rows.starts.sum()) == len(rows)
+        return self.head(response_states(self.backbone, rows.cut(1) if prompts_do else rows))[:, :, 0]
 
     @torch.no_grad()
     def old_values(self, rows: Rows) -> Float[Tensor, "rows values"]:
         """Values of all rows."""
-        values = torch.zeros(rows.mask.shape if self.tokens else (len(rows), 1))
+        values = torch.zeros(rows.mask.shape)
         for index in rows.batches(torch.arange(len(rows)), self.optim.micro_rows):
             part = self.values(rows.select(index))
             values[index, : part.shape[1]] = part
@@ -119,7 +125,8 @@ class CriticModel:
         count, total = int(batch.mask[index].sum()), 0.0
         for micro in rows.batches(index, self.optim.micro_rows):
             value = self.values(rows.select(micro))
-            old, target, mask = (x[micro, : value.shape[1]] for x in (batch.old, batch.target, batch.mask))
+            width = value.shape[1]
+            old, target, mask = (x[micro, :width] for x in (batch.old, batch.target, batch.mask))
             loss = clipped_value_loss(value, old, target, mask, self.config.value_clip).sum() / count
             loss.backward()
             total += loss.item()

@@ -222,3 +222,32 @@ def test_padding_content_and_width_do_not_reach_the_scores(model, rows):
     assert got[:, 7:].abs().max() == 0.0
     whole = response_logprob(model, wide, 1.0).detach()
     assert torch.allclose(whole[:, :7], expected, atol=1e-5, rtol=0)
+
+
+def test_rows_of_several_turns_know_where_turns_begin_and_end():
+    rows = Rows.of_conversations(
+        [[([5, 6], [7, 8]), ([9], [10]), ([11, 12], [13, 14, 15])], [([5, 6], [3])]], pad_id=0
+    )
+    assert rows.prompt.tolist() == [0, 0]
+    assert rows.response_ids.tolist() == [[7, 8, 9, 10, 11, 12, 13, 14, 15], [3, *[0] * 8]]
+    assert rows.mask.int().tolist() == [[1, 1, 0, 1, 0, 0, 1, 1, 1], [1, *[0] * 8]]
+    assert rows.starts.nonzero().tolist() == [[0, 0], [0, 3], [0, 6], [1, 0]]
+    assert rows.ends.nonzero().tolist() == [[0, 1], [0, 3], [0, 8], [1, 0]]
+    assert rows.turn[rows.mask].tolist() == [0, 0, 1, 2, 2, 2, 3]
+    assert rows.position[rows.mask].tolist() == [0, 1, 0, 0, 1, 2, 0]
+    some = rows.select(torch.tensor([1]))
+    assert (some.response_ids.tolist(), some.mask.tolist()) == ([[3]], [[True]])
+
+
+def test_a_later_turn_is_scored_after_all_that_was_said_before(model, prompts):
+    turns = [(prompts[0], prompts[1]), (prompts[2], prompts[3]), (prompts[5], prompts[4])]
+    whole = score(model, Rows.of_conversations([turns], 0), 0.7, 8)
+    read: list[int] = []
+    flat = []
+    for shown, said in turns:
+        read += shown
+        alone = score(model, Rows.of([read], [said], 0), 0.7, 8)
+        flat += alone.logprob[0].tolist()
+        read += said
+    mask = Rows.of_conversations([turns], 0).mask
+    assert whole.logprob[mask].tolist() == pytest.approx(flat, abs=1e-5)

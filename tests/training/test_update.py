@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,7 +12,8 @@ from arena.records.schema import ROLES
 from arena.seeding import stream_seed
 from arena.training.batch import ACTION, THINK, build_batch
 from arena.training.cell import generate
-from arena.training.update import forward, minibatches, optimise
+from arena.training.rollout import Roller
+from arena.training.update import forward, micro_batches, minibatches, optimise
 from arena.training.values import CriticModel
 from tests.training.conftest import World, tiny
 
@@ -125,18 +127,18 @@ def test_updates_cover_every_response_token_once_per_epoch(world, groups):
         assert torch.equal(counts, batch.rows.mask.long())
         # A row is in one mini-batch of the epoch, as the stream of the epoch says.
         seed = stream_seed("minibatches", "frozen_lake", 0, 1, epoch)
-        for number, index in enumerate(minibatches(len(batch), 4, seed)):
+        for number, index in enumerate(minibatches(torch.arange(len(batch)), 4, seed)):
             assert set(t.row[at & (t.minibatch == number)].tolist()) == set(index.tolist())
     assert len(result.policy_loss) == len(result.kl_loss) == len(result.grad_norm) == 12
 
 
 def test_mini_batches_split_the_rows():
-    parts = minibatches(10, 4, seed=3)
+    parts = minibatches(torch.arange(10), 4, seed=3)
     assert sorted(i for part in parts for i in part.tolist()) == list(range(10))
     assert sorted(map(len, parts)) == [2, 2, 3, 3]
-    assert [p.tolist() for p in parts] == [p.tolist() for p in minibatches(10, 4, seed=3)]
-    assert [p.tolist() for p in parts] != [p.tolist() for p in minibatches(10, 4, seed=4)]
-    assert [len(p) for p in minibatches(3, 4, seed=3)] == [1, 1, 1]
+    assert [p.tolist() for p in parts] == [p.tolist() for p in minibatches(torch.arange(10), 4, seed=3)]
+    assert [p.tolist() for p in parts] != [p.tolist() for p in minibatches(torch.arange(10), 4, seed=4)]
+    assert [len(p) for p in minibatches(torch.arange(3), 4, seed=3)] == [1, 1, 1]
 
 
 def weights(world):
@@ -234,7 +236,7 @@ def test_gradient_norms_by_role_are_those_of_the_first_mini_batch_and_change_not
     batch = make_batch(world, groups)
     plain = World(start)
     recipe = tiny(record={"grad_by_role": True})
-    first = minibatches(len(batch), 2, stream_seed("minibatches", "frozen_lake", 0, 1, 0))[0]
+    first = minibatches(torch.arange(len(batch)), 2, stream_seed("minibatches", "frozen_lake", 0, 1, 0))[0]
     expected = {
         role: gradient(world, batch, "grpo", [first], only_role=role)[1].norm() for role in (THINK, ACTION)
     }
@@ -248,3 +250,86 @@ def test_gradient_norms_by_role_are_those_of_the_first_mini_batch_and_change_not
         else:
             assert result.grad_norm_by_role == {}
     assert torch.equal(weights(world), weights(plain))
+
+
+def test_blocks_stay_together_in_mini_batches():
+    block = torch.tensor([7, 7, 3, 3, 3, 9, 1, 1])
+    parts = minibatches(block, 2, seed=0)
+    assert sorted(torch.cat(parts).tolist()) == list(range(8))
+    assert [len(set(block[p].tolist())) for p in parts] == [2, 2]
+    assert not set(block[parts[0]].tolist()) & set(block[parts[1]].tolist())
+    # Blocks of one row each are rows.
+    expected = np.random.default_rng(5).permutation(9).tolist()
+    assert torch.cat(minibatches(torch.arange(9), 4, seed=5)).tolist() == expected
+
+
+# Rows that are episodes, and sequences that are
+
+
+def both_layouts(world, sequence, spec="grpo"):
+    """Batches of one policy's episodes in either layout, their recipes, and the algorithm."""
+    made = []
+    for layout in ("turn", "trajectory"):
+        recipe = tiny(spec, rollout={"layout": layout}, optim={"sequence": sequence})
+        roller = Roller(recipe.env, world.codec, 32, layout)
+        groups = generate(1, get_algorithm(spec), recipe, roller, world.model)
+        critic = CriticModel.of(get_algorithm(spec), world.model, recipe.optim)
+        batch = build_batch(
+            groups, world.model, world.reference, get_algorithm(spec), recipe, world.codec.pad_id, 1.0, critic
+        )
+        made.append((recipe, batch, groups))
+    return made
+
+
+def test_a_trajectory_is_scored_as_it_was_sampled(world):
+    (_, by_turn, _), (_, batch, groups) = both_layouts(world, "turn")
+    assert len(by_turn) == len(by_turn.turn)
+    assert len(batch) == 8 < len(batch.turn)
+    mask = batch.rows.mask
+    assert (batch.old.logprob - batch.sampler_logprob)[mask].abs().max() < 1e-4
+    for row, episode in enumerate(e for group in groups for e in group.episodes):
+        ids = [i for turn in episode.turns for i in (*turn.prompt_ids, *turn.sample.ids)]
+        own = batch.rows.prompt_ids[batch.rows.prompt[row]]
+        start = batch.rows.prompt_length[batch.rows.prompt[row]]
+        assert [*own[:start], *batch.rows.response_ids[row]][: len(ids)] == ids
+        sampled = [i for turn in episode.turns for i in turn.sample.ids]
+        assert batch.rows.response_ids[row][mask[row]].tolist() == sampled
+        # The model reads on: a later turn shows the observation alone.
+        assert all(len(turn.prompt_ids) <= len(episode.turns[0].prompt_ids) for turn in episode.turns)
+
+
+@pytest.mark.parametrize("spec", ["grpo", "sampo", "cispo+seqmask", "ppo", "ppo-turn", "sapo-sr", "empg"])
+@pytest.mark.parametrize("sequence", ["turn", "trajectory"])
+def test_gradients_in_either_layout_do_not_depend_on_the_split(world, spec, sequence):
+    for recipe, batch, _ in both_layouts(world, sequence, spec):
+        move(world.model)
+        algorithm = get_algorithm(spec)
+        index = torch.cat(minibatches(batch.row_episode, 1, 0))
+        totals = denominators(
+            batch.rows.mask, batch.weight, None if batch.sequence is None else batch.sequence
+        )
+        found = []
+        for size in (1000, 1, 3):
+            world.model.zero_grad()
+            for micro in micro_batches(batch, index, size):
+                loss, _ = forward(world.model, batch, micro, totals, algorithm, recipe)
+                (loss.policy + loss.extra).backward()
+            found.append(torch.cat([p.grad.flatten() for p in world.model.parameters()]))
+        assert found[0].norm() > 1e-4
+        for other in found[1:]:
+            assert (other - found[0]).norm() <= 1e-5 * max(1.0, float(found[0].norm()))
+
+
+@pytest.mark.parametrize("layout", ["turn", "trajectory"])
+def test_a_sequence_may_be_an_episode(world, layout):
+    recipe, batch, _ = both_layouts(world, "trajectory", "gspo")[layout == "trajectory"]
+    move(world.model)
+    index = torch.arange(len(batch))
+    totals = denominators(batch.rows.mask, batch.weight, batch.sequence)
+    assert totals.sequences == 8 and totals.turns == len(batch.turn)
+    algorithm = get_algorithm("gspo:clip_low=0.99:clip_high=99")
+    _, tokens = forward(world.model, batch, index, totals, algorithm, recipe)
+    episode = batch.episode[batch.rows.turn[tokens.row, tokens.position]]
+    for one in episode.unique():
+        own = tokens.log_ratio[episode == one]
+        assert torch.allclose(tokens.ratio_applied[episode == one], own.mean().exp(), atol=1e-5)
