@@ -196,6 +196,41 @@ def test_a_cell_killed_at_any_moment_ends_identical(killable, grpo_cell, start, 
     assert_same_cell(tmp_path / "cell", grpo_cell)
 
 
+@pytest.mark.parametrize("spec", ["ppo", "sapo-sr"])
+def test_values_survive_a_kill(killable, start, tmp_path, spec):
+    recipe = tiny(spec)
+    run_cell(recipe, tmp_path / "whole", start, silent)
+    assert killable.run(recipe, tmp_path / "killed", start, STATE_FILE, "after", 2) == -signal.SIGKILL
+    assert killable.run(recipe, tmp_path / "killed", start) == 0
+    assert_same_cell(tmp_path / "killed", tmp_path / "whole")
+    steps, turns = frame(tmp_path / "whole", "steps"), frame(tmp_path / "whole", "turns")
+    assert steps["value_loss"].notna().all()
+    assert turns["value"].notna().all()
+    assert (turns[turns.step == 1]["value"] == 0).all()  # values begin at 0
+    assert (turns[turns.step == 3]["value"] != 0).any()
+    if spec == "sapo-sr":
+        assert turns.groupby("step")["group_id"].nunique().tolist() == [8, 8, 8]  # one episode a task
+        assert steps["group_reward_std"].isna().all()
+
+
+def test_records_of_trajectories(tmp_path):
+    recipe = tiny("gspo", steps=1, rollout={"layout": "trajectory"}, optim={"sequence": "trajectory"})
+    clone(recipe, tmp_path / "bc", silent)
+    run_cell(recipe, tmp_path / "cell", tmp_path / "bc", silent)
+    tokens, turns = frame(tmp_path / "cell", "tokens"), frame(tmp_path / "cell", "turns")
+    assert set(tokens["role"]) <= {"think", "action", "other", "eos"}
+    per_turn = tokens.groupby(["episode_id", "turn"])
+    counted = per_turn.size().rename("n").reset_index().merge(turns, on=["episode_id", "turn"])
+    assert len(counted) == len(turns)
+    assert (counted["n"] == counted["response_tokens"]).all()
+    assert (per_turn["position"].max() + 1 == per_turn.size()).all()
+    # The first turn has the whole prompt, later ones the observation alone.
+    assert turns["prompt"].str.startswith("frozen_lake").tolist() == (turns["turn"] == 0).tolist()
+    # One ratio for the whole episode in each update.
+    assert (tokens.groupby(["minibatch", "episode_id"])["ratio_applied"].nunique() <= 1).all()
+    assert tokens["log_ratio"].nunique() > 10
+
+
 def test_a_killed_start_is_made_anew(killable, tmp_path):
     recipe, whole, killed = tiny(bc={"steps": 12, "episodes": 12}), tmp_path / "whole", tmp_path / "killed"
     clone(recipe, whole, silent)
