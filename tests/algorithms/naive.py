@@ -1,8 +1,9 @@
 """The methods' formulas once more, in plain Python with loops, for tests to compare Arena with.
 
-Written from the papers' formulas and not from Arena's code: GRPO (arXiv 2402.03300), RLOO (arXiv 2402.14740), GiGPO
-(arXiv 2505.10978), EMPG (arXiv 2509.09265), GAE (arXiv 1506.02438), SAPO's targets (arXiv 2608.19842). Nothing here is
-fast, knows a tensor or shares a line with `arena.algorithms`. One turn, or one token, has one number.
+Written from the formulas alone, before Arena's code was read (`sapo_advantage` after): GRPO (arXiv 2402.03300), RLOO
+(arXiv 2402.14740), GiGPO (arXiv 2505.10978), EMPG (arXiv 2509.09265), GAE (arXiv 1506.02438), SAPO's targets (arXiv
+2608.19842). Nothing here is fast, knows a tensor or shares a line with `arena.algorithms`. One turn, or one token, has
+one number.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Arena's advantages and targets against plain Python written from the papers, on random episodes in both layouts.
+"""Arena's advantages and targets against plain Python written from the formulas, on random episodes in both layouts.
 
 What lies outside the mask is NaN in every layout, and rows are in any order.
 """
