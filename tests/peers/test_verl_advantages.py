@@ -112,3 +112,15 @@ def test_gamma_counts_turns_and_not_tokens(verl):
     assert other[0].tolist() == pytest.approx([0.125 / std, 0.625 / std], rel=1e-5)
     same = reinforce_plus_plus(verl, reward, mask)
     assert same[0].tolist() == pytest.approx(ours[0].tolist(), rel=1e-5)
+
+
+def test_rewards_outside_the_mask_are_nobodys(verl):
+    """A reward of 1 on an observation after the one sampled token, beside a return of 0: Arena counts what lies on
+    sampled tokens, so both returns are 0; verl's GRPO and RLOO sum over all columns (its GAE does not). The papers
+    have no observations."""
+    mask = torch.tensor([[True, False]] * 2)
+    rewards = torch.tensor([[0.0, 1.0], [0.0, 0.0]], dtype=torch.float64)
+    for method, name, other in ((group_advantage, "grpo", 0.5**0.5), (rloo_advantage, "rloo", 1.0)):
+        assert method(rewards, mask, group=torch.zeros(2, dtype=torch.long)).tolist() == [[0.0, 0.0]] * 2
+        advantage, _ = verl.get_adv_estimator_fn(name)(rewards, mask.double(), np.array(["task"] * 2))
+        assert advantage[:, 0].tolist() == pytest.approx([other, -other], rel=1e-5)
