@@ -1,13 +1,12 @@
 """Group normalisation, discounted returns and GiGPO's step part, by hand and as properties."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from math import exp
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from arena.algorithms.advantages import (
     EMPG,
@@ -20,7 +19,6 @@ from arena.algorithms.advantages import (
     TurnGAE,
     TurnRewards,
     discounted_return,
-    empg_advantage,
     episode_return,
     gae_advantage,
     gigpo_advantage,
@@ -445,80 +443,7 @@ def test_gae_without_values_says_so(rule):
         rule(rewards((0, 0, 0, 1.0, 0.0, 0)))
 
 
-# The public functions over [rows, tokens]
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The same episodes as [rows, tokens]: a row per turn, or a row per episode with gaps between its turns."""
-
-    rewards: Tensor
-    values: Tensor
-    entropy: Tensor
-    mask: Tensor
-    group: Tensor
-    episode: Tensor
-    turn: Tensor
-    anchor: Tensor
-    token: Tensor  # which of all sampled tokens, -1 elsewhere
-
-    def flat(self, values: Tensor) -> list[float]:
-        """Values of the sampled tokens, in one order for both layouts."""
-        assert (values[~self.mask] == 0).all()
-        return values[self.mask][self.token[self.mask].argsort()].tolist()
-
-
-def layouts(shape: list[list[int]], seed: int) -> tuple[Layout, Layout]:
-    """Random episodes with `shape[e][t]` tokens in turn t of episode e, two episodes a group, in both layouts."""
-    generator = torch.Generator().manual_seed(seed)
-    turns = [(e, t, n) for e, lengths in enumerate(shape) for t, n in enumerate(lengths)]
-    anchors = torch.randint(3, (len(turns),), generator=generator).tolist()
-    total, width = sum(n for *_, n in turns), max(n for *_, n in turns)
-    data = torch.randn(3, total, generator=generator, dtype=torch.float64)
-    wide = max(len(lengths) for lengths in shape) * (width + 2)
-    sizes = (len(turns), width + 1), (len(shape), wide)
-    tensors = [[torch.zeros(size, dtype=torch.float64) for _ in range(3)] for size in sizes]
-    ids = [[torch.full(size, -1) for _ in range(3)] for size in sizes]
-    start, row, ends = 0, 0, dict.fromkeys(range(len(shape)), 1)
-    for row, (e, t, n) in enumerate(turns):
-        places = (row, slice(1, 1 + n)), (e, slice(ends[e], ends[e] + n))
-        ends[e] += n + 2
-        for (r, c), values, labels in zip(places, tensors, ids, strict=True):
-            for target, source in zip(values, data, strict=True):
-                target[r, c] = source[start : start + n]
-            labels[0][r, c] = torch.arange(start, start + n)
-            labels[1][r, c], labels[2][r, c] = t, anchors[row]
-        start += n
-    made = []
-    for layout, (values, labels) in enumerate(zip(tensors, ids, strict=True)):
-        episode = torch.tensor([e for e, *_ in turns] if layout == 0 else list(range(len(shape))))
-        mask = labels[0] >= 0
-        made.append(Layout(*values, mask, episode // 2, episode, labels[1], labels[2], labels[0]))
-    return made[0], made[1]
-
-
-SHAPES = st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=4), min_size=1, max_size=6)
-
-
-@settings(deadline=None, max_examples=40)
-@given(SHAPES, st.integers(0, 100))
-def test_public_functions_do_not_depend_on_the_layout(shape, seed):
-    by_turn, by_episode = layouts(shape, seed)
-    for compute in (
-        lambda x: group_advantage(x.rewards, x.mask, group=x.group, episode=x.episode),
-        lambda x: rloo_advantage(x.rewards, x.mask, group=x.group, episode=x.episode),
-        lambda x: gigpo_advantage(
-            x.rewards, x.mask, group=x.group, episode=x.episode, turn=x.turn, anchor=x.anchor
-        ),
-        lambda x: empg_advantage(x.rewards, x.entropy, x.mask, group=x.group, episode=x.episode, turn=x.turn),
-        lambda x: gae_advantage(
-            x.rewards, x.values, x.mask, episode=x.episode, turn=x.turn, gamma=0.9, lam=0.8
-        )[0],
-        lambda x: gae_advantage(x.rewards, x.values, x.mask, episode=x.episode, turn=x.turn)[1],
-        lambda x: turn_gae_advantage(x.rewards, x.values, x.mask, episode=x.episode, turn=x.turn)[0],
-        lambda x: turn_gae_advantage(x.rewards, x.values, x.mask, episode=x.episode, turn=x.turn)[1],
-    ):
-        assert by_turn.flat(compute(by_turn)) == pytest.approx(by_episode.flat(compute(by_episode)), abs=1e-9)
+# The public functions over [rows, tokens]; test_against_naive.py has both layouts
 
 
 def test_public_functions_by_hand():

@@ -5,6 +5,8 @@ from math import exp, log
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from arena.algorithms.aggregation import denominators
 from arena.algorithms.catalog import CATALOG, get_algorithm
@@ -204,13 +206,57 @@ def test_padding_side_width_and_content_do_not_matter(spec, garbage, left, right
     assert wide.weight[outside].abs().max() == 0.0
 
 
-@pytest.mark.parametrize("spec", SPECS)
-def test_row_order_does_not_matter(spec):
-    algorithm, order = get_algorithm(spec), torch.tensor([3, 0, 5, 1, 4, 2])
-    out, gradient = gradients(random_batch(), algorithm)
-    other, other_gradient = gradients(moved(random_batch(), lambda t: t[order]), algorithm)
+@settings(deadline=None, max_examples=120)
+@given(st.sampled_from(SPECS), st.integers(0, 10**6), st.sampled_from([0.0, 26.0, torch.nan, -torch.inf]))
+def test_neither_row_order_nor_gaps_between_tokens_matter(spec, seed, garbage):
+    """Rows in any order, each row's tokens in any columns, as where observations lie between turns."""
+    algorithm, batch = get_algorithm(spec), random_batch()
+    out, gradient = gradients(batch, algorithm)
+    generator = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(batch.mask), generator=generator)
+    columns = torch.rand(batch.mask.shape[0], 12, generator=generator).argsort(1)
+    chosen = columns < batch.mask[order].sum(1, keepdim=True)
+
+    def scattered(values):
+        blank = {torch.bool: False, torch.long: 2}.get(values.dtype, garbage)
+        return torch.full(chosen.shape, blank, dtype=values.dtype).masked_scatter(
+            chosen, values[order][batch.mask[order]]
+        )
+
+    other, other_gradient = gradients(moved(batch, scattered), algorithm)
     assert other.loss.item() == pytest.approx(out.loss.item(), abs=1e-6)
-    assert torch.allclose(other_gradient, gradient[order], atol=1e-6)
+    assert torch.allclose(other_gradient[chosen], gradient[order][batch.mask[order]], atol=1e-6)
+    assert other_gradient[~chosen].abs().max() == 0.0
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("garbage", [26.0, torch.nan])
+def test_a_batch_of_padding_alone_has_loss_and_gradient_zero(spec, garbage):
+    """A micro-batch of truncated rows, say: nothing to learn and nothing that spoils the sum."""
+    algorithm = get_algorithm(spec)
+    batch = moved(random_batch(), lambda t: t if t.dtype == torch.long else torch.full_like(t, garbage))
+    batch = replace(batch, mask=torch.zeros_like(batch.mask))
+    out, gradient = gradients(batch, algorithm)
+    assert out.loss.item() == 0.0
+    assert gradient.abs().max() == 0.0
+    assert not (out.clipped_low | out.clipped_high | out.masked).any()
+    totals = denominators(batch.mask, out.weight)
+    assert (totals.weight, totals.tokens, totals.sequences) == (0.0, 0.0, 0.0)
+    logprob = batch.logprob.clone().requires_grad_()
+    loss, tokens = kl_loss(logprob, batch.old_logprob, batch.mask, algorithm, totals)
+    assert loss.item() == 0.0
+    assert tokens.abs().max() == 0.0
+    assert torch.autograd.grad(loss, logprob)[0].abs().max() == 0.0
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_the_gradient_grows_with_the_advantage(spec):
+    """Twice the advantages, twice the loss and its gradient: clips and masks look at signs alone."""
+    algorithm, batch = get_algorithm(spec), random_batch()
+    out, gradient = gradients(batch, algorithm)
+    other, double = gradients(replace(batch, advantage=2 * batch.advantage), algorithm)
+    assert other.loss.item() == pytest.approx(2 * out.loss.item(), rel=1e-5)
+    assert torch.allclose(double, 2 * gradient, rtol=1e-5)
 
 
 @pytest.mark.parametrize("spec", SPECS)

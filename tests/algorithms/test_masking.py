@@ -1,7 +1,11 @@
 """A sequence is dropped when its advantage is negative and the policy has moved away from it."""
 
+from statistics import mean
+
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from arena.algorithms.catalog import get_algorithm
 from arena.algorithms.loss import LossInputs, policy_loss
@@ -24,6 +28,27 @@ def test_by_hand(log_ratio, advantage, dropped):
     ratios, mask = torch.tensor([log_ratio]), torch.ones(1, 2, dtype=torch.bool)
     got = SequenceMask()(ratios, torch.full((1, 2), advantage), Units.of(None, mask))
     assert got.tolist() == [[dropped, dropped]]
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(st.tuples(st.lists(st.integers(-8, 8), min_size=1, max_size=4), st.integers(-1, 1)), min_size=1),
+    *[st.sampled_from([0.0, 0.003, 0.1, 0.223, 1.0])] * 2,
+)
+def test_a_larger_delta_drops_a_subset(sequences, one, other):
+    """And each drops the sequences of negative advantage whose mean log(old/new) is above it."""
+    small, large = sorted((one, other))
+    mask = torch.tensor([[t < len(ratios) for t in range(4)] for ratios, _ in sequences])
+    log_ratio = torch.zeros(mask.shape, dtype=torch.float64)
+    log_ratio[mask] = torch.tensor([n / 8 for ratios, _ in sequences for n in ratios], dtype=torch.float64)
+    advantage = torch.tensor([[a] for _, a in sequences], dtype=torch.float64).expand(mask.shape)
+    dropped = {
+        delta: SequenceMask(delta)(log_ratio, advantage, Units.of(None, mask)) for delta in (small, large)
+    }
+    assert not (dropped[large] & ~dropped[small]).any()
+    for delta, got in dropped.items():
+        expected = [a < 0 and -mean(n / 8 for n in ratios) > delta for ratios, a in sequences]
+        assert torch.equal(got, torch.tensor(expected)[:, None] & mask)
 
 
 def test_padding_is_neither_averaged_nor_dropped():

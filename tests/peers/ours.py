@@ -122,11 +122,22 @@ def arena(
     return loss_and_gradient(loss, batch)
 
 
-def arena_advantage(rule: AdvantageRule, reward: list[float], group: list[int], mask: Tensor) -> Tensor:
+def rewards_at_the_end(reward: list[float], mask: Tensor, dtype: torch.dtype = torch.float64) -> Tensor:
+    """Each row's reward at its last masked token, [rows, tokens]."""
+    rewards = torch.zeros(mask.shape, dtype=dtype)
+    rewards[torch.arange(len(mask)), mask.sum(1) - 1] = torch.tensor(reward, dtype=dtype)
+    return rewards
+
+
+def arena_advantage(
+    method: AdvantageRule | Callable[..., Tensor], reward: list[float], group: list[int], mask: Tensor
+) -> Tensor:
     """Arena's advantage of single-turn episodes at each of their tokens, [rows, tokens].
 
-    The one place that knows how a rule is called; verl's and TRL's estimators know no turns.
+    By a function over [rows, tokens], or by a rule where a method has no such function.
     """
+    if not isinstance(method, AdvantageRule):
+        return method(rewards_at_the_end(reward, mask), mask, group=torch.tensor(group))
     rows = torch.arange(len(reward))
     rewards = TurnRewards(
         episode=rows,
@@ -137,7 +148,7 @@ def arena_advantage(rule: AdvantageRule, reward: list[float], group: list[int], 
         anchor=rows,
         tokens=mask.sum(1),
     )
-    return rule(rewards).total[:, None] * mask
+    return method(rewards).total[:, None] * mask
 
 
 def assert_agree(ours: tuple[float, Tensor], theirs: tuple[float, Tensor]) -> None:

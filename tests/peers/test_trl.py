@@ -6,7 +6,7 @@ from math import exp
 import pytest
 import torch
 
-from arena.algorithms.advantages import GroupCentre, GroupNorm
+from arena.algorithms.advantages import GroupCentre, group_advantage
 from arena.algorithms.aggregation import SequenceMean, denominators
 from arena.algorithms.catalog import get_algorithm
 from tests.peers.ours import (
@@ -90,14 +90,14 @@ def test_micro_batches_agree_where_the_whole_batch_is_counted(trl):
 
 
 @pytest.mark.parametrize(
-    ("rule", "settings"),
-    [(GroupNorm(), {}), (GroupCentre(), {"scale_rewards": "none"})],
+    ("method", "settings"),
+    [(group_advantage, {}), (GroupCentre(), {"scale_rewards": "none"})],
 )
-def test_advantages_agree(trl, rule, settings):
+def test_advantages_agree(trl, method, settings):
     """Bessel-corrected both; returns are spread by hundreds, where TRL's larger epsilon does not show."""
     reward = [100.0, 0.0, 250.0, -900.0, 300.0, 500.0, 700.0, 700.0]
     mask = torch.ones(8, 1, dtype=torch.bool)
-    ours = arena_advantage(rule, reward, [0, 0, 0, 0, 1, 1, 1, 1], mask)[:, 0]
+    ours = arena_advantage(method, reward, [0, 0, 0, 0, 1, 1, 1, 1], mask)[:, 0]
     torch.testing.assert_close(ours, trl_advantage(trl, reward, 4, **settings), rtol=TOLERANCE, atol=0)
 
 
@@ -180,6 +180,6 @@ def test_standard_deviations_have_another_epsilon(trl):
     """Returns -1e-5, 0 and 1e-5, standard deviation 1e-5: Arena divides by 1.1e-5 (epsilon 1e-6, as verl), TRL by
     1.1e-4. The paper has none; the exact quotient is 1."""
     reward = [-1e-5, 0.0, 1e-5]
-    ours = arena_advantage(GroupNorm(), reward, [0] * 3, torch.ones(3, 1, dtype=torch.bool))
+    ours = arena_advantage(group_advantage, reward, [0] * 3, torch.ones(3, 1, dtype=torch.bool))
     assert ours[2].item() == pytest.approx(1 / 1.1)
     assert trl_advantage(trl, reward, 3)[2].item() == pytest.approx(1 / 11)

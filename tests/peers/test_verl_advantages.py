@@ -4,21 +4,21 @@ import numpy as np
 import pytest
 import torch
 
-from arena.algorithms.advantages import BatchNorm, GroupCentre, GroupNorm, LeaveOneOut
-from tests.peers.ours import TOLERANCE, arena_advantage
+from arena.algorithms.advantages import BatchNorm, GroupCentre, group_advantage, rloo_advantage
+from tests.peers.ours import TOLERANCE, arena_advantage, rewards_at_the_end
 
 #: Groups of 4, 3 and 2; in the last both returns are equal.
 REWARD = [1.0, 0.0, 0.25, 2.0, -1.0, 3.0, 0.5, 1.0, 1.0]
 GROUP = [4, 4, 4, 4, 0, 0, 0, 9, 9]
 MASK = torch.arange(5)[None] < torch.tensor([5, 1, 3, 2, 4, 5, 1, 2, 3])[:, None]
+#: Of float64, where both sides have the same formula and epsilon.
+ROUNDING = 1e-12
 
 
 def theirs(verl, name, reward, group, mask, dtype=torch.float64, **settings):
     """verl's advantage [rows, tokens], by its registry."""
-    rewards = torch.zeros(mask.shape, dtype=dtype)
-    rewards[torch.arange(len(reward)), mask.sum(1) - 1] = torch.tensor(reward, dtype=dtype)
     advantage, _ = verl.get_adv_estimator_fn(name)(
-        token_level_rewards=rewards,
+        token_level_rewards=rewards_at_the_end(reward, mask, dtype),
         response_mask=mask.to(dtype),
         index=np.array([f"task-{g}" for g in group]),
         **settings,
@@ -33,18 +33,18 @@ def reinforce_plus_plus(verl, reward, mask, gamma=1.0):
 
 
 @pytest.mark.parametrize(
-    ("rule", "name", "settings", "tolerance"),
+    ("method", "name", "settings", "tolerance"),
     [
-        (GroupNorm(), "grpo", {}, TOLERANCE),
-        (GroupCentre(), "grpo", {"norm_adv_by_std_in_grpo": False}, TOLERANCE),
-        (LeaveOneOut(), "rloo", {}, TOLERANCE),
-        (LeaveOneOut(), "rloo_vectorized", {}, TOLERANCE),
+        (group_advantage, "grpo", {}, ROUNDING),
+        (GroupCentre(), "grpo", {"norm_adv_by_std_in_grpo": False}, ROUNDING),
+        (rloo_advantage, "rloo", {}, ROUNDING),
+        (rloo_advantage, "rloo_vectorized", {}, ROUNDING),
         # This one computes in float32 whatever it is given.
-        (GroupNorm(), "grpo_vectorized", {}, 1e-6),
+        (group_advantage, "grpo_vectorized", {}, 1e-6),
     ],
 )
-def test_group_rules_agree(verl, rule, name, settings, tolerance):
-    ours = arena_advantage(rule, REWARD, GROUP, MASK)
+def test_group_methods_agree(verl, method, name, settings, tolerance):
+    ours = arena_advantage(method, REWARD, GROUP, MASK)
     other = theirs(verl, name, REWARD, GROUP, MASK, **settings)
     torch.testing.assert_close(ours, other.double(), rtol=tolerance, atol=tolerance)
     assert ours[:7, 0].count_nonzero() == 7
@@ -65,20 +65,20 @@ ONE_TOKEN = torch.ones(3, 1, dtype=torch.bool)
 
 
 @pytest.mark.parametrize(
-    ("rule", "name", "theirs_alone"),
+    ("method", "name", "theirs_alone"),
     [
-        (GroupNorm(), "grpo", 5 / (1 + 1e-6)),
-        (GroupNorm(), "grpo_vectorized", 5 / (1 + 1e-6)),
-        (LeaveOneOut(), "rloo", 5.0),
-        (LeaveOneOut(), "rloo_vectorized", 0.0),
+        (group_advantage, "grpo", 5 / (1 + 1e-6)),
+        (group_advantage, "grpo_vectorized", 5 / (1 + 1e-6)),
+        (rloo_advantage, "rloo", 5.0),
+        (rloo_advantage, "rloo_vectorized", 0.0),
     ],
 )
-def test_a_group_of_one_has_no_advantage(verl, rule, name, theirs_alone):
+def test_a_group_of_one_has_no_advantage(verl, method, name, theirs_alone):
     """Return 5 in a group of its own beside a group of 0 and 2: a group's mean is the return itself, so its centred
     return is 0, as Arena; verl takes mean 0 and standard deviation 1 there and passes the return on, but for one of
     its two RLOOs. The papers have groups of at least two."""
     reward, group = [5.0, 0.0, 2.0], [0, 1, 1]
-    assert arena_advantage(rule, reward, group, ONE_TOKEN)[0].item() == 0.0
+    assert arena_advantage(method, reward, group, ONE_TOKEN)[0].item() == 0.0
     assert theirs(verl, name, reward, group, ONE_TOKEN)[0].item() == pytest.approx(theirs_alone, abs=1e-6)
 
 
@@ -86,7 +86,7 @@ def test_equal_returns_have_no_advantage(verl):
     """Three returns of 0.9: the formula gives 0, as Arena; in float32, in which verl's trainer has rewards, their
     mean is off by its last bit, 6e-8, and the standard deviation as small: over 1e-6 more that is 0.056."""
     reward, group = [0.9] * 3, [0] * 3
-    assert arena_advantage(GroupNorm(), reward, group, ONE_TOKEN).abs().max().item() == 0.0
+    assert arena_advantage(group_advantage, reward, group, ONE_TOKEN).abs().max().item() == 0.0
     other = theirs(verl, "grpo", reward, group, ONE_TOKEN, torch.float32)
     assert other.abs().max().item() == pytest.approx(0.0555, abs=1e-3)
 
@@ -112,3 +112,15 @@ def test_gamma_counts_turns_and_not_tokens(verl):
     assert other[0].tolist() == pytest.approx([0.125 / std, 0.625 / std], rel=1e-5)
     same = reinforce_plus_plus(verl, reward, mask)
     assert same[0].tolist() == pytest.approx(ours[0].tolist(), rel=1e-5)
+
+
+def test_rewards_outside_the_mask_are_nobodys(verl):
+    """A reward of 1 on an observation after the one sampled token, beside a return of 0: Arena counts what lies on
+    sampled tokens, so both returns are 0; verl's GRPO and RLOO sum over all columns (its GAE does not). The papers
+    have no observations."""
+    mask = torch.tensor([[True, False]] * 2)
+    rewards = torch.tensor([[0.0, 1.0], [0.0, 0.0]], dtype=torch.float64)
+    for method, name, other in ((group_advantage, "grpo", 0.5**0.5), (rloo_advantage, "rloo", 1.0)):
+        assert method(rewards, mask, group=torch.zeros(2, dtype=torch.long)).tolist() == [[0.0, 0.0]] * 2
+        advantage, _ = verl.get_adv_estimator_fn(name)(rewards, mask.double(), np.array(["task"] * 2))
+        assert advantage[:, 0].tolist() == pytest.approx([other, -other], rel=1e-5)

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
+from arena.algorithms import LossInputs, get_algorithm, policy_loss
 from arena.policy import sampler
 from arena.policy.sampler import KVCache, sample
-from arena.policy.scoring import Rows, score
+from arena.policy.scoring import Rows, response_logprob, score
 
 LIMIT = 14
 
@@ -39,6 +40,32 @@ def assert_logprobs_are_scores(model, prompts, samples, pad, temperature, tolera
 def test_log_probabilities_are_those_of_the_scoring_pass(model, prompts, noise, eos, codec, temperature):
     samples = draw(model, prompts, noise, eos, codec.pad_id, temperature)
     assert_logprobs_are_scores(model, prompts, samples, codec.pad_id, temperature)
+
+
+def test_at_one_temperature_on_both_sides_the_first_ratio_is_one(model, prompts, noise, eos, codec):
+    """Sampled and scored at 0.7: at ratio 1 and A = 1 the loss is -1. Scored at 1 instead, ratios are far from it."""
+    samples = draw(model, prompts, noise, eos, codec.pad_id, 0.7)
+    rows = Rows.of(prompts, [s.ids for s in samples], codec.pad_id)
+    sampled = rows.spread(torch.tensor([p for s in samples for p in s.logprobs]))
+
+    def first_update(temperature):
+        logprob = response_logprob(model, rows, temperature)
+        return policy_loss(LossInputs(logprob, sampled, rows.mask.float(), rows.mask), get_algorithm("grpo"))
+
+    out = first_update(0.7)
+    assert out.log_ratio.abs().max() < 1e-5
+    assert torch.allclose(out.ratio_applied[rows.mask], torch.ones(()), atol=1e-5)
+    assert out.loss.item() == pytest.approx(-1.0, abs=1e-5)
+    assert not (out.clipped_low | out.clipped_high).any()
+    assert first_update(1.0).log_ratio.abs().max() > 0.5
+
+
+def test_the_end_token_may_be_the_padding_token(model, prompts, noise, eos, codec):
+    """The same samples, each with its end token and the log-probability of it."""
+    samples = draw(model, prompts, noise, eos, pad=eos)
+    assert samples == draw(model, prompts, noise, eos, codec.pad_id)
+    assert any(s.ids[-1] == eos for s in samples)
+    assert_logprobs_are_scores(model, prompts, samples, eos, 1.0)
 
 
 def test_without_padding_too(model, prompts, noise, eos, codec):

@@ -54,6 +54,29 @@ def test_rows_are_prompt_response_padding(codec):
     assert len(rows) == 2
 
 
+def test_the_end_token_is_trained_where_padding_is_the_same_id(model, prompts, codec):
+    """As in models without a padding token: the mask goes by lengths, so the end token's log-probability and its
+    gradient are there, and those of padding with the same id are not."""
+    responses = [[8, 1], [9, 10, 11, 1], [1], [12, 13, 14, 15]]  # the last one was cut: no end token
+    same, other = (Rows.of(prompts[:4], responses, pad) for pad in (1, codec.pad_id))
+    assert codec.eos_id == 1
+    assert same.response_ids.tolist() == [[8, 1, 1, 1], [9, 10, 11, 1], [1, 1, 1, 1], [12, 13, 14, 15]]
+    lengths = [2, 4, 1, 4]
+    assert same.mask.tolist() == [[t < n for t in range(4)] for n in lengths]
+    expected = naive(model, prompts[:4], responses, 1.0)[0]
+    gradients = []
+    for rows in (same, other):
+        assert torch.allclose(score(model, rows, 1.0, 4).logprob[rows.mask], expected, atol=1e-5, rtol=0)
+        logprob = response_logprob(model, rows, 1.0)
+        assert torch.allclose(logprob[rows.mask], expected, atol=1e-5, rtol=0)
+        assert logprob[~rows.mask].abs().max() == 0.0
+        ends = logprob[[0, 1, 2], [1, 3, 0]].sum()
+        gradients.append(torch.autograd.grad(ends, model.model.norm.weight)[0])
+    assert gradients[0].abs().max() > 0.1
+    assert torch.allclose(gradients[0], gradients[1], atol=1e-5)
+    assert same.select(torch.tensor([0, 2])).mask.tolist() == [[True, True], [True, False]]
+
+
 def test_selected_rows_are_cut_to_what_they_need(codec):
     rows = Rows.of([[4] * 9, [5, 6], [7], [7]], [[3] * 9, [8], [9, 10, 11], [12]], codec.pad_id).select(
         torch.tensor([2, 1, 3])
