@@ -236,6 +236,8 @@ class EMPG:
             raise ValueError("empg needs the entropy of each turn")
         base = GroupNorm()(rewards)
         entropy = rewards.entropy.double()
+        if not len(entropy):
+            return replace(base, step=base.episode)
         low, high = entropy.min(), entropy.max()
         level = (entropy - low) / (high - low) if high - low > 1e-6 else torch.zeros_like(entropy)
         scale = torch.exp(-self.k * level)
@@ -370,7 +372,9 @@ class _Turns:
 
     def spread(self, per_turn: Float[Tensor, " turns"], like: Tensor) -> Float[Tensor, "rows tokens"]:
         """Each sampled token's turn's value, 0 elsewhere."""
-        return torch.where(self.mask, per_turn[self.index], 0.0).to(like.dtype)
+        return torch.zeros_like(like).masked_scatter(
+            self.mask, per_turn[self.index[self.mask]].to(like.dtype)
+        )
 
 
 def group_advantage(
@@ -434,7 +438,10 @@ def empg_advantage(
     k_future: float = 1.0,
     zeta: float = 0.05,
 ) -> Float[Tensor, "rows tokens"]:
-    """EMPG (arXiv 2509.09265): the group-normalised return modulated by each turn's mean token entropy (see `EMPG`)."""
+    """EMPG (arXiv 2509.09265): the group-normalised return modulated by each turn's mean token entropy (see `EMPG`).
+
+    Turns of an episode are numbered without gaps.
+    """
     turns = _Turns.of(rewards, mask, group, episode, turn)
     given = replace(turns.rewards, entropy=turns.mean(entropy))
     return turns.spread(EMPG(k, k_future, zeta)(given).total, rewards)
@@ -453,7 +460,8 @@ def gae_advantage(
     """Token-level GAE (arXiv 1506.02438), not whitened, and returns (advantage + value), along each episode's sampled
     tokens in order of turn and column.
 
-    `values` are of the state before each token. What lies between turns is skipped; the last token is terminal.
+    `values` are of the state before each token. What lies between turns is skipped; the last token is terminal. Ids of
+    episodes must differ between groups.
     """
     episode = torch.arange(len(mask)) if episode is None else episode
     time = _per_token(torch.zeros_like(episode) if turn is None else turn, mask)[mask]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from arena.algorithms import LossInputs, get_algorithm, policy_loss
 from arena.algorithms.catalog import CATALOG
-from tests.algorithms.test_advantages import SHAPES, Layout, layouts
+from tests.algorithms.layouts import Layout, batches, both
 
 SPECS = [name if name != "dr-grpo" else "dr-grpo:length=9" for name in CATALOG]
 SPECS += ["cispo+seqmask", "gspo+actfocus", "grpo+tis"]
@@ -19,28 +19,27 @@ PAGE = Path(__file__).parents[2] / "docs" / "algorithms" / "README.md"
 
 def inputs(x: Layout, unit: str) -> tuple[LossInputs, torch.Tensor]:
     """The layout's random numbers as a micro-batch: sequences are turns or episodes, whatever the rows are."""
+    turn = x.turn if x.turn.dim() == 2 else x.turn[:, None].expand(x.mask.shape)
     episode = x.episode[:, None].expand(x.mask.shape)
-    sequence = episode if unit == "trajectory" else episode * 100 + x.turn
-    logprob = (-1 + 0.3 * x.values).requires_grad_()
-    advantage = torch.where(x.mask, (x.turn % 3 - 1.0) * (1 + episode % 2), 0.0).double()
+    logprob = (-1 + 0.1 * x.values).requires_grad_()
     given = LossInputs(
         logprob,
-        torch.where(x.mask, -1 + 0.3 * x.entropy, 5.0),
-        advantage,
+        -1 + 0.1 * x.entropy,
+        ((x.place % 5 - 2.0) * (1 + episode % 2)).double(),
         x.mask,
-        sequence_id=sequence,
-        role=1 + (x.token % 2),
+        sequence_id=episode if unit == "trajectory" else episode * 100 + turn,
+        role=1 + (x.place % 2),
         energy=x.rewards,
-        sampler_logprob=torch.where(x.mask, -1 + 0.2 * x.rewards, 5.0),
+        sampler_logprob=-1 + 0.05 * x.rewards,
     )
     return given, logprob
 
 
-@settings(deadline=None, max_examples=15)
-@given(SHAPES, st.integers(0, 100), st.sampled_from(SPECS), st.sampled_from(["turn", "trajectory"]))
-def test_both_layouts_have_the_same_loss_and_gradient(shape, seed, spec, unit):
+@settings(deadline=None, max_examples=30)
+@given(batches(), st.integers(0, 100), st.sampled_from(SPECS), st.sampled_from(["turn", "trajectory"]))
+def test_both_layouts_have_the_same_loss_and_gradient(episodes, seed, spec, unit):
     losses, gradients, ratios = [], [], []
-    for x in layouts(shape, seed):
+    for x in both(episodes, seed):
         given, logprob = inputs(x, unit)
         out = policy_loss(given, get_algorithm(spec))
         out.loss.backward()
