@@ -1,0 +1,140 @@
+"""What an update costs by method, relative to GRPO on the same episodes: seconds and peak memory; and SAPO-SR beside
+`ppo-turn` on a larger model, where a critic weighs something.
+
+    python benchmarks/updates.py            # the CPU tier's model, every method
+    python benchmarks/updates.py --large    # 135 million parameters, random weights: sapo-sr against ppo-turn
+
+One update is scoring by policy, reference and critic, and one epoch of mini-batches. Every method is measured in a
+process of its own, methods in turn, three rounds; memory is the process's largest resident size less that before the
+update.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+from arena.algorithms.catalog import CATALOG, algorithm_of
+from arena.policy.model import build_model, frozen_copy, load_policy
+from arena.policy.tokenizer import TextCodec
+from arena.recipe import Recipe, parse_overrides, resolve
+from arena.training.batch import build_batch
+from arena.training.bc import clone
+from arena.training.cell import generate
+from arena.training.rollout import Roller
+from arena.training.update import optimise
+from arena.training.values import CriticModel
+
+ROUNDS = 3
+#: SmolLM2-135M's shape but for the vocabulary, which is the tier's: 106 million weights, all of them in the layers.
+LARGE = [
+    "model.hidden_size=768",
+    "model.num_layers=16",
+    "model.num_heads=12",
+    "model.num_kv_heads=12",
+    "model.intermediate_size=2048",
+    "rollout.groups=2",
+    "optim.micro_rows=8",
+]
+
+
+def recipe_of(method: str, large: bool) -> Recipe:
+    """The CPU tier's Sokoban cell, with a start that is quickly made."""
+    small = ["bc.steps=60", "bc.episodes=200", "eval.episodes=1"]
+    return resolve("cpu", "sokoban", method, 0, parse_overrides(small + (LARGE if large else [])))
+
+
+def measure(method: str, large: bool, start: Path) -> dict[str, float]:
+    """Seconds and megabytes of one update in this process."""
+    torch.set_num_threads(1)
+    recipe = recipe_of(method, large)
+    algorithm = algorithm_of(recipe)
+    model, tokenizer = load_policy(start / "model")
+    codec = TextCodec(tokenizer)
+    roller = Roller(recipe.env, codec, recipe.rollout.max_response_tokens)
+    if large:  # random weights: what they say does not matter, how much there is does
+        sampler, model = model, build_model(recipe.model, tokenizer, 0).eval()
+    else:
+        sampler = model
+    groups = generate(1, algorithm, recipe, roller, sampler)
+    reference = frozen_copy(model)
+    critic = CriticModel.of(algorithm, model, recipe.optim)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started = time.perf_counter()
+    batch = build_batch(
+        groups, model, reference, algorithm, recipe, codec.pad_id, roller.largest_return, critic
+    )
+    optimise(model, optimizer, batch, algorithm, recipe, 1, critic)
+    seconds = time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    tokens = int(batch.rows.mask.sum())
+    weights = sum(p.numel() for p in model.parameters())
+    return {
+        "seconds": seconds / tokens * 1e4,
+        "memory": (after - before) / 1024,
+        "resident": after / 1024,
+        "tokens": tokens,
+        "weights": weights,
+    }
+
+
+def main() -> None:
+    """Print a row per method: medians relative to the first."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--one", nargs=2, metavar=("METHOD", "START"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(options.one[0], options.large, Path(options.one[1]))))
+        return
+    methods = ["ppo-turn", "sapo-sr"] if options.large else list(CATALOG)
+    found: dict[str, list[dict[str, float]]] = {method: [] for method in methods}
+    with tempfile.TemporaryDirectory() as folder:
+        start = Path(folder)
+        clone(recipe_of("grpo", large=False), start, lambda *_: None)
+        for _ in range(ROUNDS):
+            for method, values in found.items():
+                command = [sys.executable, __file__, *(["--large"] if options.large else [])]
+                run = subprocess.run([*command, "--one", method, folder], capture_output=True, text=True)
+                if run.returncode:
+                    sys.exit(run.stderr)
+                values.append(json.loads(run.stdout.splitlines()[-1]))
+    first = found[methods[0]]
+    print(
+        f"{first[0]['weights'] / 1e6:.1f} million weights; relative to {methods[0]}, median of {ROUNDS} rounds"
+    )
+    print(
+        "| method | seconds per 10k tokens | ratio (min, max) | MB of the update | ratio | resident ratio |"
+    )
+    print("|---|---|---|---|---|---|")
+    for method, values in found.items():
+        ratios = [a["seconds"] / b["seconds"] for a, b in zip(values, first, strict=True)]
+        memory, resident = (
+            statistics.median(a[name] / b[name] for a, b in zip(values, first, strict=True))
+            for name in ("memory", "resident")
+        )
+        print(
+            f"| {method} | {statistics.median(v['seconds'] for v in values):.2f} | {statistics.median(ratios):.2f} "
+            f"({min(ratios):.2f}, {max(ratios):.2f}) | {statistics.median(v['memory'] for v in values):.0f} "
+            f"| {memory:.2f} | {resident:.2f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
