@@ -23,6 +23,15 @@ from arena.errors import UsageError, unknown_name
 
 #: Entry-point group through which installed packages offer methods.
 ENTRY_POINTS = "arena.algorithms"
+#: What a BC start depends on.
+START_FIELDS: dict[str, Any] = {
+    "env": True,
+    "model": True,
+    "bc": True,
+    "seed": True,
+    "eval": {"episodes", "temperature"},
+    "rollout": {"max_response_tokens", "layout"},
+}
 #: Raised when the start that a recipe makes changes: an older one is not taken for it.
 START_VERSION = 2
 #: Fields that `--set` may not touch, and the option of `arena run` that gives them.
@@ -197,12 +206,14 @@ class Recipe(Section):
 
     def start_fields(self) -> dict[str, Any]:
         """The fields that the BC start depends on, as nested mappings."""
-        fields = self.model_dump(mode="json", include={"env", "model", "bc", "seed"})
-        fields["eval"] = {"episodes": self.eval.episodes, "temperature": self.eval.temperature}
-        rollout = self.rollout
-        fields["rollout"] = {"max_response_tokens": rollout.max_response_tokens, "layout": rollout.layout}
-        fields["version"] = START_VERSION
-        return fields
+        return {**self.model_dump(mode="json", include=START_FIELDS), "version": START_VERSION}
+
+
+def is_start_field(path: str) -> bool:
+    """Whether a BC start depends on the field `section.name`."""
+    section, _, name = path.partition(".")
+    which = START_FIELDS.get(section, ())
+    return which is True or name.split(".")[0] in which
 
 
 def _digest(fields: Mapping[str, Any]) -> str:

@@ -91,14 +91,14 @@ def run_arena(model_dir: Path, steps: int) -> float:
     model, tokenizer = load_policy(model_dir)
     codec = TextCodec(tokenizer)
     codec.eos_id = -1  # every response has the same length on both sides
-    reference, roller = frozen_copy(model), Roller(recipe.env, codec, RESPONSE)
+    reference, roller = frozen_copy(model), Roller(recipe.env, recipe.rollout, codec)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     with tempfile.TemporaryDirectory() as records:
         for step in range(1, steps + 2):
             if step == 2:
                 start = time.perf_counter()
             groups = generate(step, algorithm, recipe, roller, model)
-            batch = build_batch(groups, model, reference, algorithm, recipe, codec.pad_id)
+            batch = build_batch(groups, model, reference, algorithm, recipe, codec.pad_id, 1.0)
             result = optimise(model, optimizer, batch, algorithm, recipe, step)
             step_metrics(groups, batch, result)
             write_step_tables(Path(records), step, groups, batch, result, recipe)

@@ -1,4 +1,5 @@
-"""Advantages: from rewards of turns to one number per turn (ARLArena's second dimension).
+"""Advantages: from rewards (and values) to one number per turn or token (ARLArena's second dimension); at the end, the
+same for others, over [rows, tokens].
 
 The reward that is normalised is the environment return, over the episodes of a group (ARLArena's code
 normalises over turn rows, where long episodes weigh more; its paper over episodes, which is followed here).
@@ -70,7 +71,8 @@ class Advantages:
 class AdvantageRule(Protocol):
     """A rule from a batch's rewards to advantages.
 
-    With a true `needs_group` it compares the episodes of a group: `arena run` refuses it for groups of one.
+    With a true `needs_group` it compares the episodes of a group: `arena run` refuses it for groups of one. One that
+    needs values says which, `reads = "value"` or `"token_value"`, and returns targets for them.
     """
 
     kind: ClassVar[str]
@@ -260,6 +262,7 @@ class TokenGAE:
     """
 
     kind: ClassVar[str] = "token_gae"
+    reads: ClassVar[str] = "token_value"
     gamma: float = 1.0
     lam: float = 1.0
 
@@ -291,6 +294,7 @@ class TurnGAE:
     less the format penalty, then whitened over the batch's turns."""
 
     kind: ClassVar[str] = "turn_gae"
+    reads: ClassVar[str] = "value"
     gamma: float = 0.95
     lam: float = 0.95
 
@@ -321,11 +325,11 @@ def _per_token(values: Tensor, mask: Bool[Tensor, "rows tokens"]) -> Int[Tensor,
 class _Turns:
     """The turns of [rows, tokens] tensors, whatever their layout: a row is one turn, or an episode of several.
 
-    `rewards` has one entry per turn, `index` [rows, tokens] each token's turn.
+    `rewards` has one entry per turn, `index` the turn of each sampled token, flat.
     """
 
     rewards: TurnRewards
-    index: Int[Tensor, "rows tokens"]
+    index: Int[Tensor, " tokens"]
     mask: Bool[Tensor, "rows tokens"]
 
     @staticmethod
@@ -337,44 +341,39 @@ class _Turns:
         turn: Int[Tensor, " rows"] | Int[Tensor, "rows tokens"] | None,
     ) -> _Turns:
         rows = torch.arange(len(mask), device=mask.device)
-        episode = rows if episode is None else episode
-        group = torch.zeros_like(rows) if group is None else group
-        turn = torch.zeros_like(rows) if turn is None else turn
-        turn = _per_token(turn, mask)
-        keys = torch.stack([group[:, None].expand(mask.shape), episode[:, None].expand(mask.shape), turn], 2)
-        distinct, index = torch.unique(keys[mask], dim=0, return_inverse=True)
-        summed = rewards.new_zeros(len(distinct), dtype=torch.float64)
-        return _Turns(
-            TurnRewards(
-                episode=torch.unique(distinct[:, :2], dim=0, return_inverse=True)[1],
-                group=distinct[:, 0],
-                turn=distinct[:, 2],
-                reward=summed.index_add(0, index, rewards[mask].double()),
-                penalty=torch.zeros_like(summed),
-                anchor=torch.arange(len(distinct)),
-                tokens=torch.bincount(index, minlength=len(distinct)),
-            ),
-            index=index.new_zeros(mask.shape).masked_scatter(mask, index),
-            mask=mask,
+        ids = (
+            torch.zeros_like(rows) if group is None else group,
+            rows if episode is None else episode,
+            torch.zeros_like(rows) if turn is None else turn,
         )
+        keys = torch.stack([_per_token(one, mask)[mask] for one in ids], 1)
+        distinct, index = torch.unique(keys, dim=0, return_inverse=True)
+        summed = rewards.new_zeros(len(distinct), dtype=torch.float64)
+        given = TurnRewards(
+            episode=torch.unique(distinct[:, :2], dim=0, return_inverse=True)[1],
+            group=distinct[:, 0],
+            turn=distinct[:, 2],
+            reward=summed.index_add(0, index, rewards[mask].double()),
+            penalty=torch.zeros_like(summed),
+            anchor=torch.arange(len(distinct), device=mask.device),
+            tokens=torch.bincount(index, minlength=len(distinct)),
+        )
+        return _Turns(given, index, mask)
 
     def first(self, values: Tensor) -> Tensor:
         """A turn's value of a [rows, tokens] tensor: that of its first sampled token."""
-        flat, index = values[self.mask], self.index[self.mask]
-        where = index.new_full((len(self.rewards.turn),), len(index))
-        return flat[where.scatter_reduce(0, index, torch.arange(len(index)), "amin")]
+        order = torch.arange(len(self.index), device=self.mask.device)
+        where = self.index.new_full((len(self.rewards.turn),), len(order))
+        return values[self.mask][where.scatter_reduce(0, self.index, order, "amin")]
 
     def mean(self, values: Float[Tensor, "rows tokens"]) -> Float[Tensor, " turns"]:
         """A turn's mean over its sampled tokens, in float64."""
-        index = self.index[self.mask]
-        total = torch.zeros_like(self.rewards.reward).index_add(0, index, values[self.mask].double())
-        return total / torch.bincount(index)
+        total = torch.zeros_like(self.rewards.reward).index_add(0, self.index, values[self.mask].double())
+        return total / torch.bincount(self.index)
 
     def spread(self, per_turn: Float[Tensor, " turns"], like: Tensor) -> Float[Tensor, "rows tokens"]:
         """Each sampled token's turn's value, 0 elsewhere."""
-        return torch.zeros_like(like).masked_scatter(
-            self.mask, per_turn[self.index[self.mask]].to(like.dtype)
-        )
+        return torch.zeros_like(like).masked_scatter(self.mask, per_turn[self.index].to(like.dtype))
 
 
 def group_advantage(
@@ -463,11 +462,11 @@ def gae_advantage(
     `values` are of the state before each token. What lies between turns is skipped; the last token is terminal. Ids of
     episodes must differ between groups.
     """
-    episode = torch.arange(len(mask)) if episode is None else episode
-    time = _per_token(torch.zeros_like(episode) if turn is None else turn, mask)[mask]
-    flat = rewards[mask], values[mask], episode[:, None].expand(mask.shape)[mask], time
+    episode = torch.arange(len(mask), device=mask.device) if episode is None else episode
+    time = torch.zeros_like(episode) if turn is None else turn
+    flat = rewards[mask], values[mask], _per_token(episode, mask)[mask], _per_token(time, mask)[mask]
     advantage = generalised_advantage(*flat, gamma, lam)
-    spread = torch.zeros(mask.shape, dtype=torch.float64).masked_scatter(mask, advantage)
+    spread = torch.zeros_like(rewards, dtype=torch.float64).masked_scatter(mask, advantage)
     return spread.to(rewards.dtype), torch.where(mask, spread + values, 0.0).to(rewards.dtype)
 
 
@@ -483,7 +482,8 @@ def turn_gae_advantage(
 ) -> tuple[Float[Tensor, "rows tokens"], Float[Tensor, "rows tokens"]]:
     """Turn-level GAE, not whitened, and returns, at every sampled token of the turn.
 
-    A turn's value is that at its first sampled token, its reward the sum of its tokens'.
+    A turn's value is that at its first sampled token, its reward the sum of its tokens'. Ids of episodes must differ
+    between groups.
     """
     turns = _Turns.of(rewards, mask, None, episode, turn)
     given = turns.rewards

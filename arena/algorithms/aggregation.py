@@ -24,7 +24,7 @@ class Denominators:
     weight: float
     tokens: float
     sequences: float
-    turns: float = 1.0
+    turns: float
 
 
 def denominators(

@@ -114,7 +114,9 @@ MODIFIERS: dict[str, tuple[str, Callable[[], Any]]] = {
     "tis": ("correction", TruncatedImportance),
 }
 
-_PARTS = ("aggregation", "advantage", "clip", "filter", "mask", "weighting", "correction", "value")
+_PARTS = tuple(f.name for f in dataclasses.fields(Algorithm) if f.compare)
+#: What the method table calls a part, where its name does not do.
+_TITLES = {"clip": "ratio and clip"}
 
 
 def get_algorithm(spec: str, parts: Mapping[str, Mapping[str, int | float | str]] | None = None) -> Algorithm:
@@ -164,22 +166,23 @@ def algorithm_of(recipe: Recipe) -> Algorithm:
 def _check_fit(algorithm: Algorithm, spec: str) -> None:
     """Raise UsageError for parts that cannot work together, with the reason."""
     rule, value = algorithm.advantage, algorithm.value
-    if isinstance(rule, TokenGAE | TurnGAE) and value is None:
+    reads = getattr(rule, "reads", None)
+    if reads and value is None:
         raise UsageError(
             f"algorithm '{spec}': {rule.kind} needs a value source, as 'ppo' and 'sapo-sr' have."
         )
-    if value is not None and not isinstance(rule, TokenGAE | TurnGAE):
+    if value is not None and reads is None:
         raise UsageError(
             f"algorithm '{spec}': {rule.kind} does not read values, so the {value.kind} would have no effect; "
             "begin with a method without one, such as grpo."
         )
-    if isinstance(value, SharedValue) and isinstance(rule, TokenGAE):
+    if isinstance(value, SharedValue) and reads == "token_value":
         raise UsageError(
-            f"algorithm '{spec}': token_gae needs a value at every token, shared_value has two a turn."
+            f"algorithm '{spec}': {rule.kind} needs a value at every token, {value.kind} has two a turn."
         )
-    if value is not None and value.single_rollout and algorithm.filter is not None:
+    if value is not None and value.single_rollout and getattr(algorithm.filter, "needs_group", False):
         raise UsageError(
-            f"algorithm '{spec}': one trajectory a task has no group whose outcomes differ: 'dynamic' would keep none."
+            f"algorithm '{spec}': one trajectory a task has no group whose outcomes differ: the filter would keep none."
         )
 
 
@@ -187,16 +190,14 @@ def notices(algorithm: Algorithm) -> list[str]:
     """What a user may not expect of a composition that works."""
     said = []
     mask, clip = algorithm.mask, algorithm.clip
-    if (
-        isinstance(mask, SequenceMask)
-        and isinstance(clip, SequenceClip)
-        and mask.delta >= -math.log1p(-min(clip.clip_low, 0.99))
-    ):
-        said.append(
-            f"{algorithm.name}: the sequence mask (delta {mask.delta:g}) cannot act, because the clip has already "
-            f"removed the gradient of every sequence it would drop (ratio below {1 - clip.clip_low:g}); "
-            f"give seqmask:delta below {-math.log1p(-clip.clip_low):.3g}."
-        )
+    if isinstance(mask, SequenceMask) and isinstance(clip, SequenceClip) and clip.clip_low < 1:
+        limit = -math.log1p(-clip.clip_low)
+        if mask.delta >= limit:
+            said.append(
+                f"{algorithm.name}: the sequence mask (delta {mask.delta:g}) cannot act, because the clip has "
+                f"already removed the gradient of every sequence it would drop (ratio below {1 - clip.clip_low:g}); "
+                f"give seqmask:delta below {limit:.3g}."
+            )
     return said
 
 
@@ -246,18 +247,8 @@ def _installed_row(entry: EntryPoint) -> dict[str, str]:
 
 
 def _row(name: str, algorithm: Algorithm | None, source: str) -> dict[str, str]:
-    parts = {field: _summary(getattr(algorithm, field, None)) for field in _PARTS}
-    return {
-        "name": name,
-        "aggregation": parts["aggregation"],
-        "advantage": parts["advantage"],
-        "ratio and clip": parts["clip"],
-        "filter": parts["filter"],
-        "mask": parts["mask"],
-        "weighting": parts["weighting"],
-        "value": parts["value"],
-        "source": source,
-    }
+    parts = {_TITLES.get(part, part): _summary(getattr(algorithm, part, None)) for part in _PARTS}
+    return {"name": name, **parts, "source": source}
 
 
 def _summary(part: Any) -> str:

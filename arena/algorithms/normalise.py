@@ -80,7 +80,7 @@ def generalised_advantage(
         delta = rewards[i] + gamma * next_value - values[i]
         out[i] = delta + gamma * lam * next_advantage
         following[episodes[i]] = values[i], out[i]
-    return torch.tensor(out, dtype=torch.float64)
+    return reward.new_tensor(out, dtype=torch.float64)
 
 
 def whitened(

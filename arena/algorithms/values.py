@@ -17,7 +17,7 @@ from torch import Tensor
 class Critic:
     """A second model of the policy's architecture with a scalar head and an optimiser of its own (PPO).
 
-    It starts from the policy's start with a head of zeros, and gives a value at every token.
+    It starts from the policy's start with a head of zeros, and gives a value before every token, or before every turn.
     """
 
     kind: ClassVar[str] = "critic"

@@ -15,23 +15,13 @@ from typing import Any
 
 from arena.errors import UsageError
 from arena.launch.jobs import Job
+from arena.recipe import is_start_field
 from arena.records.files import Status, read_status, write_json
 
 LOCK = ".lock"
 
 #: Workers of a launcher that was killed hold its lock until they notice, a fraction of a second later.
 LOCK_PATIENCE_SECONDS = 2.0
-
-#: The recipe fields that a BC start depends on, as `Recipe.start_hash` has them.
-_START_FIELDS = (
-    "env.",
-    "model.",
-    "bc.",
-    "eval.episodes",
-    "eval.temperature",
-    "seed",
-    "rollout.max_response_tokens",
-)
 
 
 def is_run(run: Path) -> bool:
@@ -160,7 +150,7 @@ def write_recipe(job: Job) -> None:
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any], job: Job) -> list[str]:
     was, now = _flat(old), _flat(new)
-    fields = [k for k in {**was, **now} if job.kind == "cell" or k.startswith(_START_FIELDS)]
+    fields = [k for k in {**was, **now} if job.kind == "cell" or is_start_field(k)]
     return [
         _in_words(k, _shown(was, k), _shown(now, k))
         for k in fields

@@ -49,7 +49,12 @@ class Rows:
     def of_conversations(
         conversations: Sequence[Sequence[tuple[Sequence[int], Sequence[int]]]], pad_id: int
     ) -> Rows:
-        """One row per conversation: its turns, each what is shown (not nothing) and the response to it."""
+        """One row per conversation: its turns, each what is shown and the response to it.
+
+        Raises ValueError if nothing is shown: two responses would become one.
+        """
+        if not all(prompt for turns in conversations for prompt, _ in turns):
+            raise ValueError("a turn shows nothing: its prompt has no tokens")
         distinct, prompt = distinct_rows([turns[0][0] for turns in conversations])
         responses, sampled = [], []
         for turns in conversations:
@@ -100,6 +105,12 @@ class Rows:
             self.response_ids[index, :width],
             mask[:, :width],
         )
+
+    def turn_means(self, values: Float[Tensor, "rows tokens"]) -> Float[Tensor, " turns"]:
+        """Each turn's mean over its sampled tokens, in float64."""
+        turn = self.turn[self.mask]
+        total = torch.zeros(int(self.starts.sum()), dtype=torch.float64)
+        return total.index_add(0, turn, values[self.mask].double()) / torch.bincount(turn)
 
     def cut(self, tokens: int) -> Rows:
         """The same rows with at most the first `tokens` tokens of each response."""

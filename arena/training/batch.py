@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -65,7 +66,7 @@ class Batch:
     value: ValueBatch | None = None
     sequence: Int[Tensor, "rows tokens"] | None = None
 
-    @property
+    @cached_property
     def row_episode(self) -> Int[Tensor, " rows"]:
         """The episode of each row."""
         return self.episode[self.rows.turn[:, 0]]
@@ -75,7 +76,7 @@ class Batch:
         """Whether a sequence is an episode of several rows, which an update then keeps together."""
         return self.sequence is not None and len(self.rows) == len(self.turn)
 
-    @property
+    @cached_property
     def advantage(self) -> Float[Tensor, "rows tokens"]:
         """The advantage of each response token, 0 elsewhere."""
         if self.advantages.token is not None:
@@ -118,21 +119,15 @@ def build_batch(
     algorithm: Algorithm,
     recipe: Recipe,
     pad_id: int,
-    largest_return: float = 1.0,
+    largest_return: float,
     critic: CriticModel | None = None,
 ) -> Batch:
     """The training batch of `groups`. Batch statistics are taken here, once, over the whole batch."""
-    turns = [turn for group in groups for episode in group.episodes for turn in episode.turns]
-    rewards = turn_rewards(groups, recipe.format.penalty)
-    trajectory = recipe.rollout.layout == "trajectory"
     episodes = [episode.turns for group in groups for episode in group.episodes]
-    rows = Rows.of_conversations(
-        [
-            [(turn.prompt_ids, turn.sample.ids) for turn in row]
-            for row in (episodes if trajectory else [[turn] for turn in turns])
-        ],
-        pad_id,
-    )
+    turns = [turn for episode in episodes for turn in episode]
+    rewards = turn_rewards(groups, recipe.format.penalty)
+    in_rows = episodes if recipe.rollout.layout == "trajectory" else [[turn] for turn in turns]
+    rows = Rows.of_conversations([[(t.prompt_ids, t.sample.ids) for t in row] for row in in_rows], pad_id)
     temperature, micro_rows = recipe.rollout.temperature, recipe.optim.micro_rows
     reference_scores = score(reference, rows, temperature, micro_rows)
     role = _padded([turn.response.roles for turn in turns], rows)
@@ -140,7 +135,7 @@ def build_batch(
     shared = isinstance(algorithm.value, SharedValue)
     old = score(model, rows, temperature, micro_rows, algorithm.value.tau if shared else None)
     old_value = critic.old_values(rows) if critic else old.value
-    rewards = replace(rewards, entropy=turn_means(old.entropy, rows))
+    rewards = replace(rewards, entropy=rows.turn_means(old.entropy))
     if old_value is not None:
         rewards = with_values(rewards, old_value, rows, algorithm, largest_return)
     advantages = algorithm.advantage(rewards)
@@ -161,23 +156,16 @@ def build_batch(
         weight=weight,
         energy_statistics=statistics,
         value=value,
-        sequence=_sequence(rows, rewards, trajectory, recipe.optim.sequence == "trajectory"),
+        sequence=_sequence(rows, rewards.episode, recipe.rollout.layout, recipe.optim.sequence),
     )
 
 
-def turn_means(values: Float[Tensor, "rows tokens"], rows: Rows) -> Float[Tensor, " turns"]:
-    """Each turn's mean over its sampled tokens, in float64."""
-    turn = rows.turn[rows.mask]
-    total = torch.zeros(int(rows.starts.sum()), dtype=torch.float64)
-    return total.index_add(0, turn, values[rows.mask].double()) / torch.bincount(turn)
-
-
 def _sequence(
-    rows: Rows, rewards: TurnRewards, row_is_episode: bool, is_episode: bool
+    rows: Rows, episode: Int[Tensor, " turns"], layout: str, sequence: str
 ) -> Int[Tensor, "rows tokens"] | None:
-    if row_is_episode == is_episode:
+    if layout == sequence:
         return None
-    return rewards.episode[rows.turn] if is_episode else rows.turn
+    return rows.turn if sequence == "turn" else episode[rows.turn]
 
 
 def _weights(

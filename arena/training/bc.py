@@ -97,7 +97,7 @@ def clone(recipe: Recipe, directory: Path, progress: Progress) -> None:
     model = build_model(recipe.model, codec.tokenizer, stream_seed("init", recipe.env.name, recipe.seed))
     metrics = _fit(model, codec, demonstrations, recipe, progress)
     model.eval()
-    roller = Roller(recipe.env, codec, recipe.rollout.max_response_tokens, recipe.rollout.layout)
+    roller = Roller(recipe.env, recipe.rollout, codec)
     evals = evaluate(model, roller, recipe, step=0)
     save_policy(directory / "model", model, codec.tokenizer)
     write_rows(directory / "evals.parquet", "evals", evals)

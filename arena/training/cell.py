@@ -117,7 +117,7 @@ class _Cell:
             reference=frozen_copy(model),
             optimizer=optimizer,
             codec=codec,
-            roller=Roller(recipe.env, codec, recipe.rollout.max_response_tokens, recipe.rollout.layout),
+            roller=Roller(recipe.env, recipe.rollout, codec),
             critic=CriticModel.of(algorithm, model, recipe.optim),
         )
 

@@ -1,4 +1,4 @@
-"""Resumable state: policy, optimiser and counters in one atomic file. Random streams need no state."""
+"""Resumable state: policy, critic, their optimisers and counters in one atomic file. Random streams need no state."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def save_checkpoint(
         "optimizer": optimizer.state_dict(),
         "step": counters.step,
         "tokens_sampled": counters.tokens_sampled,
-        "critic": critic and critic.state_dict(),
+        "critic": critic and {"model": critic.state_dict(), "optimizer": critic.optimizer.state_dict()},
     }
     write_atomic(directory / STATE_FILE, lambda path: torch.save(state, path))
 
@@ -54,5 +54,6 @@ def load_checkpoint(
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     if critic is not None:
-        critic.load_state_dict(state["critic"])
+        critic.load_state_dict(state["critic"]["model"])
+        critic.optimizer.load_state_dict(state["critic"]["optimizer"])
     return Counters(state["step"], state["tokens_sampled"])

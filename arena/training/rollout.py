@@ -16,7 +16,7 @@ from arena.envs.base import TextEnv
 from arena.envs.protocol import Parsed, parse_response, token_roles
 from arena.policy.sampler import Sample, sample
 from arena.policy.tokenizer import TextCodec
-from arena.recipe import EnvConfig
+from arena.recipe import EnvConfig, RolloutConfig
 from arena.records.schema import ROLES
 
 _ROLE_CODE = {name: code for code, name in enumerate(ROLES)}
@@ -94,13 +94,11 @@ def shown(env: TextEnv, history: Sequence[tuple[str, str]], observation: str, ke
 class Roller:
     """Runs episodes of one environment configuration with any policy; keeps its environments between calls."""
 
-    def __init__(
-        self, config: EnvConfig, codec: TextCodec, max_response_tokens: int, layout: str = "turn"
-    ) -> None:
+    def __init__(self, config: EnvConfig, rollout: RolloutConfig, codec: TextCodec) -> None:
         self.config = config
         self.codec = codec
-        self.max_response_tokens = max_response_tokens
-        self.layout = layout
+        self.max_response_tokens = rollout.max_response_tokens
+        self.layout = rollout.layout
         self._env_seconds = 0.0
         self._envs: list[TextEnv] = []
         self._responses: dict[tuple[int, ...], Response] = {}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -119,7 +118,7 @@ def optimise(
             for micro in micro_batches(batch, index, recipe.optim.micro_rows):
                 loss, tokens = forward(model, batch, micro, totals, algorithm, recipe, epoch, number)
                 (loss.policy + recipe.kl.coef * loss.kl + loss.extra).backward()
-                losses.append((loss.policy.item(), loss.kl.item(), loss.value))
+                losses.append((loss.policy.item(), loss.kl.item(), loss.value_loss))
                 updates.append(tokens)
             norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.optim.max_grad_norm))
             if math.isfinite(norm) and totals.weight > 0:
@@ -130,9 +129,9 @@ def optimise(
             policy_losses.append(policy)
             kl_losses.append(kl)
             norms.append(norm)
-            if critic is not None and batch.value is not None:
-                value = critic.fit(batch.rows, batch.value, index, warmup(step, recipe.optim.warmup))
             if batch.value is not None:
+                if critic is not None:
+                    value = critic.fit(batch.rows, batch.value, index, warmup(step, recipe.optim.warmup))
                 value_losses.append(value)
     model.zero_grad(set_to_none=True)
     return UpdateResult(
@@ -148,12 +147,12 @@ def warmup(step: int, steps: int) -> float:
 @dataclass(frozen=True)
 class Losses:
     """Losses of a micro-batch, differentiable: the policy's, the KL penalty before its coefficient, and what a shared
-    value adds, weighted; `value` is the value part of it, unweighted and detached."""
+    value adds, weighted; `value_loss` is the value part of it, unweighted and detached."""
 
     policy: Float[Tensor, ""]
     kl: Float[Tensor, ""]
-    extra: Float[Tensor, ""] | float = 0.0
-    value: float = 0.0
+    extra: Float[Tensor, ""] | float
+    value_loss: float
 
 
 def forward(
@@ -215,16 +214,15 @@ def forward(
         position,
         *(values[rows.mask] for values in recorded),
     )
-    losses = Losses(out.loss, penalty)
-    if shared is not None:
-        losses = replace(losses, **_shared_losses(shared, responses, batch, micro, totals))
-    return losses, tokens
+    extra, value = _shared_losses(shared, responses, batch, micro, totals) if shared else (0.0, 0.0)
+    return Losses(out.loss, penalty, extra, value), tokens
 
 
 def _shared_losses(
     shared: SharedValue, responses: Responses, batch: Batch, micro: Int[Tensor, " some"], totals: Denominators
-) -> dict[str, Any]:
-    """c_V L_V + c_Q L_Q - c_H H of a micro-batch (arXiv 2608.19842): values averaged per turn, entropy per token."""
+) -> tuple[Float[Tensor, ""], float]:
+    """c_V L_V + c_Q L_Q - c_H H of a micro-batch (arXiv 2608.19842), and L_V + L_Q: values averaged per turn, entropy
+    per token."""
     assert batch.value is not None and responses.value is not None
     turn = batch.rows.turn[micro][batch.rows.starts[micro]]
     old, target, mask = (x[turn] for x in (batch.value.old, batch.value.target, batch.value.mask))
@@ -232,7 +230,7 @@ def _shared_losses(
     extra = shared.value_coef * loss[0] + shared.q_coef * loss[1]
     if responses.entropy is not None:
         extra = extra - shared.entropy_coef * responses.entropy.sum() / totals.tokens
-    return {"extra": extra, "value": loss.sum().item()}
+    return extra, loss.sum().item()
 
 
 def _role_norm(

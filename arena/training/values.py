@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from arena.algorithms.advantages import Advantages, TokenGAE, TurnGAE, TurnRewards
+from arena.algorithms.advantages import Advantages, TurnRewards
 from arena.algorithms.catalog import Algorithm
 from arena.algorithms.normalise import generalised_advantage
 from arena.algorithms.values import Critic, SharedValue, clipped_value_loss
-from arena.policy.model import frozen_copy
 from arena.policy.scoring import Rows, response_states
 from arena.recipe import OptimConfig
 
@@ -41,49 +40,56 @@ class ValueBatch:
 
 
 def with_values(
-    rewards: TurnRewards, old: Float[Tensor, "rows values"], rows: Rows, algorithm: Algorithm, largest: float
+    rewards: TurnRewards, old: Float[Tensor, "items values"], rows: Rows, algorithm: Algorithm, largest: float
 ) -> TurnRewards:
     """The rewards with the old values that the algorithm's advantage reads, in units of reward."""
-    if isinstance(algorithm.value, SharedValue):
-        return replace(rewards, value=old[:, 0] * largest)
-    tokens = isinstance(algorithm.advantage, TokenGAE)
-    return replace(
-        rewards, value=old[rows.starts] * largest, token_value=old[rows.mask] * largest if tokens else None
-    )
+    if reads(algorithm) == "token_value":
+        return replace(rewards, token_value=old[rows.mask] * largest)
+    value = old[:, 0] if isinstance(algorithm.value, SharedValue) else old[rows.starts]
+    return replace(rewards, value=value * largest)
 
 
 def value_batch(
     rewards: TurnRewards,
     advantages: Advantages,
-    old: Float[Tensor, "rows values"],
+    old: Float[Tensor, "items values"],
     rows: Rows,
     algorithm: Algorithm,
     largest: float,
 ) -> ValueBatch:
-    """Targets of the values: V_old + GAE; for Q, r + gamma Q_old of the next turn (arXiv 2608.19842)."""
-    rule = algorithm.advantage
-    assert (
-        isinstance(rule, TokenGAE | TurnGAE) and advantages.target is not None
-    )  # the catalog refuses others
+    """Targets of the values: V_old + GAE; for Q, r + gamma Q_old of the next turn (arXiv 2608.19842).
+
+    Raises ValueError if the advantage has no targets.
+    """
+    if advantages.target is None:
+        raise ValueError(
+            f"'{algorithm.name}': {algorithm.advantage.kind} reads values and returns no targets"
+        )
     target = (advantages.target / largest).float()
     if isinstance(algorithm.value, SharedValue):
-        q = old[:, 1].double() * largest
-        error = generalised_advantage(rewards.reward, q, rewards.episode, rewards.turn, rule.gamma, 0.0)
+        q, gamma = old[:, 1].double() * largest, getattr(algorithm.advantage, "gamma", 1.0)
+        error = generalised_advantage(rewards.reward, q, rewards.episode, rewards.turn, gamma, 0.0)
         targets = torch.stack([target, ((q + error) / largest).float()], 1)
         return ValueBatch(old, targets, torch.ones_like(old, dtype=torch.bool), old[:, 0])
-    mask = rows.mask if isinstance(rule, TokenGAE) else rows.starts
+    mask = rows.mask if reads(algorithm) == "token_value" else rows.starts
     return ValueBatch(old, torch.zeros_like(old).masked_scatter(mask, target), mask, old[rows.starts])
 
 
-class CriticModel:
+def reads(algorithm: Algorithm) -> str | None:
+    """Which values the algorithm's advantage reads."""
+    return getattr(algorithm.advantage, "reads", None)
+
+
+class CriticModel(nn.Module):
     """Values of the state before every response token, or before every turn, in units of the largest return.
 
     A critic on turns runs on prompts alone where rows are turns.
     """
 
-    def __init__(self, start: PreTrainedModel, config: Critic, optim: OptimConfig, tokens: bool) -> None:
-        self.config, self.optim, self.tokens = config, optim, tokens
-        self.backbone = frozen_copy(start).requires_grad_(True)
+    def __init__(self, start: PreTrainedModel, config: Critic, optim: OptimConfig, per_token: bool) -> None:
+        super().__init__()
+        self.config, self.optim, self.per_token = config, optim, per_token
+        self.backbone = copy.deepcopy(start).eval()
         self.head = nn.Linear(start.config.hidden_size, 1)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
@@ -96,20 +102,15 @@ class CriticModel:
         """The algorithm's critic at its start; None if it has none."""
         if not isinstance(algorithm.value, Critic):
             return None
-        return CriticModel(start, algorithm.value, optim, isinstance(algorithm.advantage, TokenGAE))
-
-    def parameters(self) -> Iterator[nn.Parameter]:
-        """Weights of backbone and head."""
-        yield from self.backbone.parameters()
-        yield from self.head.parameters()
+        return CriticModel(start, algorithm.value, optim, reads(algorithm) == "token_value")
 
     def values(self, rows: Rows) -> Float[Tensor, "rows values"]:
         """Differentiable; meaningless where there is no response token."""
-        prompts_do = not self.tokens and int(rows.starts.sum()) == len(rows)
-        return self.head(response_states(self.backbone, rows.cut(1) if prompts_do else rows))[:, :, 0]
+        prompts_suffice = not self.per_token and int(rows.starts.sum()) == len(rows)
+        return self.head(response_states(self.backbone, rows.cut(1) if prompts_suffice else rows))[:, :, 0]
 
     @torch.no_grad()
-    def old_values(self, rows: Rows) -> Float[Tensor, "rows values"]:
+    def old_values(self, rows: Rows) -> Float[Tensor, "rows tokens"]:
         """Values of all rows."""
         values = torch.zeros(rows.mask.shape)
         for index in rows.batches(torch.arange(len(rows)), self.optim.micro_rows):
@@ -118,7 +119,10 @@ class CriticModel:
         return values
 
     def fit(self, rows: Rows, batch: ValueBatch, index: Int[Tensor, " some"], rate: float) -> float:
-        """One optimiser step on a mini-batch, at `rate` times the learning rate; returns its loss."""
+        """One optimiser step on a mini-batch, at `rate` times the learning rate; returns its loss.
+
+        NaN, and no step, where the gradient is not finite.
+        """
         for group in self.optimizer.param_groups:
             group["lr"] = self.config.learning_rate * rate
         self.optimizer.zero_grad()
@@ -130,18 +134,7 @@ class CriticModel:
             loss = clipped_value_loss(value, old, target, mask, self.config.value_clip).sum() / count
             loss.backward()
             total += loss.item()
-        norm = torch.nn.utils.clip_grad_norm_(list(self.parameters()), self.optim.max_grad_norm)
-        if torch.isfinite(norm):
-            self.optimizer.step()
+        if not torch.nn.utils.clip_grad_norm_(list(self.parameters()), self.optim.max_grad_norm).isfinite():
+            return math.nan
+        self.optimizer.step()
         return total
-
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that a resumed run needs."""
-        parts = {"backbone": self.backbone, "head": self.head, "optimizer": self.optimizer}
-        return {name: part.state_dict() for name, part in parts.items()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up the state of `state_dict`."""
-        self.backbone.load_state_dict(state["backbone"])
-        self.head.load_state_dict(state["head"])
-        self.optimizer.load_state_dict(state["optimizer"])

@@ -70,10 +70,10 @@ def test_gradients_by_hand():
 def test_denominators_count_tokens_weights_and_non_empty_sequences():
     mask = torch.tensor([[True, True], [True, False], [False, False]])
     weight = torch.tensor([[0.5, 1.5], [0.25, 26.0], [26.0, torch.nan]])
-    assert denominators(mask, weight) == Denominators(weight=2.25, tokens=3.0, sequences=2.0)
+    assert denominators(mask, weight) == Denominators(weight=2.25, tokens=3.0, sequences=2.0, turns=2.0)
     # Tokens of the first column and the others: the sequence of padding alone does not count.
     ids = torch.tensor([[0, 1], [0, 1], [5, 5]])
-    assert denominators(mask, weight, ids) == Denominators(weight=2.25, tokens=3.0, sequences=2.0)
+    assert denominators(mask, weight, ids) == Denominators(weight=2.25, tokens=3.0, sequences=2.0, turns=2.0)
 
 
 @pytest.mark.parametrize("rule", [TokenMean(), SequenceMean()])

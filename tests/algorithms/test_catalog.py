@@ -285,6 +285,8 @@ def test_an_advantage_that_reads_values_needs_a_source(tmp_path):
         ("sampo+seqmask", True),  # delta 0.003 is within -log(1 - 0.003)
         ("sampo+seqmask:delta=3.1e-3", False),
         ("gspo:clip_low=0.1+seqmask:delta=0.1", True),
+        ("gspo:clip_low=0.995+seqmask:delta=5", True),
+        ("gspo:clip_low=1+seqmask:delta=5", True),
         ("cispo+seqmask:delta=5", True),
         ("gspo", True),
     ],

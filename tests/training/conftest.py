@@ -59,7 +59,7 @@ class World:
         self.model, tokenizer = load_policy(start / "model")
         self.reference = frozen_copy(self.model)
         self.codec = TextCodec(tokenizer)
-        self.roller = Roller(tiny().env, self.codec, tiny().rollout.max_response_tokens)
+        self.roller = Roller(tiny().env, tiny().rollout, self.codec)
 
 
 @pytest.fixture

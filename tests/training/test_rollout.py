@@ -9,7 +9,7 @@ from arena.envs.base import TextEnv
 from arena.policy.model import build_model
 from arena.policy.sampler import Sample
 from arena.policy.tokenizer import TextCodec, build_tokenizer
-from arena.recipe import EnvConfig, ModelConfig
+from arena.recipe import EnvConfig, ModelConfig, RolloutConfig
 from arena.records.schema import ROLES
 from arena.training import rollout
 from arena.training.rollout import Roller, build_prompt, understand
@@ -80,7 +80,11 @@ class Stage:
         self.calls: list[dict] = []
         monkeypatch.setattr(rollout, "make_env", lambda config: Corridor(max_turns=config.max_turns))
         monkeypatch.setattr(rollout, "sample", self.sample)
-        self.roller = Roller(EnvConfig(name="corridor", max_turns=max_turns, history=history), CODEC, 24)
+        self.roller = Roller(
+            EnvConfig(name="corridor", max_turns=max_turns, history=history),
+            RolloutConfig(max_response_tokens=24),
+            CODEC,
+        )
         self.noise = torch.arange(len(scripts) * max_turns * 24.0).reshape(len(scripts), max_turns, 24)
 
     def sample(self, model, prompts, uniforms, temperature, eos_id, pad_id):
@@ -198,7 +202,7 @@ def test_environments_are_used_again(monkeypatch):
 
 
 def test_noise_is_one_number_per_token_from_a_seed():
-    roller = Roller(EnvConfig(name="corridor", max_turns=3), CODEC, 5)
+    roller = Roller(EnvConfig(name="corridor", max_turns=3), RolloutConfig(max_response_tokens=5), CODEC)
     noise = roller.noise(4, seed=9)
     assert noise.shape == (4, 3, 5)
     assert torch.equal(noise, roller.noise(4, seed=9))
@@ -242,7 +246,7 @@ def test_roles_of_other_responses():
 
 
 def test_understanding_is_remembered_and_the_same(monkeypatch):
-    roller = Roller(EnvConfig(name="corridor"), CODEC, 5)
+    roller = Roller(EnvConfig(name="corridor"), RolloutConfig(max_response_tokens=5), CODEC)
     ids = [*CODEC.encode(GO), CODEC.eos_id]
     first = roller.understand(ids)
     assert first == understand(CODEC, ids)

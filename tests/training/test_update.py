@@ -271,7 +271,7 @@ def both_layouts(world, sequence, spec="grpo"):
     made = []
     for layout in ("turn", "trajectory"):
         recipe = tiny(spec, rollout={"layout": layout}, optim={"sequence": sequence})
-        roller = Roller(recipe.env, world.codec, 32, layout)
+        roller = Roller(recipe.env, recipe.rollout, world.codec)
         groups = generate(1, get_algorithm(spec), recipe, roller, world.model)
         critic = CriticModel.of(get_algorithm(spec), world.model, recipe.optim)
         batch = build_batch(
@@ -305,9 +305,7 @@ def test_gradients_in_either_layout_do_not_depend_on_the_split(world, spec, sequ
         move(world.model)
         algorithm = get_algorithm(spec)
         index = torch.cat(minibatches(batch.row_episode, 1, 0))
-        totals = denominators(
-            batch.rows.mask, batch.weight, None if batch.sequence is None else batch.sequence
-        )
+        totals = denominators(batch.rows.mask, batch.weight, batch.sequence)
         found = []
         for size in (1000, 1, 3):
             world.model.zero_grad()
