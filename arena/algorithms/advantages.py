@@ -254,6 +254,11 @@ class EMPG:
         return level.new_tensor([bonus.get((episode, turn + 1), 0.0) for episode, turn in keys])
 
 
+def _check_discounts(kind: str, gamma: float, lam: float) -> None:
+    if not (0 <= gamma <= 1 and 0 <= lam <= 1):
+        raise ValueError(f"{kind}:gamma and lam are from 0 to 1, given {gamma:g} and {lam:g}")
+
+
 @dataclass(frozen=True)
 class TokenGAE:
     """PPO on tokens: GAE along the sampled tokens of the whole episode, whitened over the batch's tokens.
@@ -265,6 +270,9 @@ class TokenGAE:
     reads: ClassVar[str] = "token_value"
     gamma: float = 1.0
     lam: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_discounts(self.kind, self.gamma, self.lam)
 
     @property
     def summary(self) -> str:
@@ -291,12 +299,15 @@ class TokenGAE:
 @dataclass(frozen=True)
 class TurnGAE:
     """PPO on turns, as SAPO has it (arXiv 2608.19842): GAE along the turns of the episode, one value before each turn;
-    less the format penalty, then whitened over the batch's turns."""
+    less the format penalty, then whitened over the batch's turns. The format part is what the penalty changes."""
 
     kind: ClassVar[str] = "turn_gae"
     reads: ClassVar[str] = "value"
     gamma: float = 0.95
     lam: float = 0.95
+
+    def __post_init__(self) -> None:
+        _check_discounts(self.kind, self.gamma, self.lam)
 
     @property
     def summary(self) -> str:
@@ -311,14 +322,20 @@ class TurnGAE:
         gae = generalised_advantage(
             rewards.reward, value, rewards.episode, rewards.turn, self.gamma, self.lam
         )
-        total, scale = whitened(gae + rewards.penalty.double())
-        penalty = rewards.penalty.double() / scale
-        return Advantages(total, total - penalty, None, penalty, target=value + gae)
+        penalty = rewards.penalty.double()
+        total, scale = whitened(gae + penalty)
+        shift = (penalty - penalty.mean()) / scale
+        return Advantages(total, total - shift, None, shift, target=value + gae)
 
 
 def _per_token(values: Tensor, mask: Bool[Tensor, "rows tokens"]) -> Int[Tensor, "rows tokens"]:
     """Ids of rows as ids of tokens."""
     return values if values.dim() == 2 else values[:, None].expand(mask.shape)
+
+
+def _check_floating(rewards: Tensor) -> None:
+    if not rewards.is_floating_point():
+        raise ValueError(f"rewards must be floating point, given {rewards.dtype}")
 
 
 @dataclass(frozen=True)
@@ -340,6 +357,7 @@ class _Turns:
         episode: Int[Tensor, " rows"] | None,
         turn: Int[Tensor, " rows"] | Int[Tensor, "rows tokens"] | None,
     ) -> _Turns:
+        _check_floating(rewards)
         rows = torch.arange(len(mask), device=mask.device)
         ids = (
             torch.zeros_like(rows) if group is None else group,
@@ -462,6 +480,8 @@ def gae_advantage(
     `values` are of the state before each token. What lies between turns is skipped; the last token is terminal. Ids of
     episodes must differ between groups.
     """
+    _check_floating(rewards)
+    values = values.detach()
     episode = torch.arange(len(mask), device=mask.device) if episode is None else episode
     time = torch.zeros_like(episode) if turn is None else turn
     flat = rewards[mask], values[mask], _per_token(episode, mask)[mask], _per_token(time, mask)[mask]
@@ -487,6 +507,6 @@ def turn_gae_advantage(
     """
     turns = _Turns.of(rewards, mask, None, episode, turn)
     given = turns.rewards
-    value = turns.first(values).double()
+    value = turns.first(values.detach()).double()
     advantage = generalised_advantage(given.reward, value, given.episode, given.turn, gamma, lam)
     return turns.spread(advantage, rewards), turns.spread(advantage + value, rewards)

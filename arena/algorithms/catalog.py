@@ -155,11 +155,12 @@ def get_algorithm(spec: str, parts: Mapping[str, Mapping[str, int | float | str]
 
 
 def algorithm_of(recipe: Recipe) -> Algorithm:
-    """The algorithm of a recipe. Where it has a fixed length of 0, the length is the cap on sampled tokens."""
+    """The algorithm of a recipe. Where it has a fixed length of 0, the length is the cap on a sequence's tokens."""
     algorithm = get_algorithm(recipe.algorithm, recipe.parts)
     rule = algorithm.aggregation
     if isinstance(rule, FixedLength) and rule.length == 0:
-        rule = replace(rule, length=recipe.rollout.max_response_tokens)
+        turns = recipe.env.max_turns if recipe.optim.sequence == "trajectory" else 1
+        rule = replace(rule, length=recipe.rollout.max_response_tokens * turns)
     return replace(algorithm, aggregation=rule)
 
 

@@ -53,9 +53,11 @@ def _deviation(
     return index, count, torch.where(_equal(low, high)[index], 0.0, values - mean[index])
 
 
-def _equal(low: Float[Tensor, "*shape"], high: Float[Tensor, "*shape"]) -> Bool[Tensor, "*shape"]:
+def _equal(
+    low: Float[Tensor, "*shape"], high: Float[Tensor, "*shape"], tolerance: float = EQUAL_TOLERANCE
+) -> Bool[Tensor, "*shape"]:
     """Whether values between these differ by rounding only."""
-    return (high - low) <= EQUAL_TOLERANCE * torch.maximum(high.abs(), low.abs()).clamp(min=1)
+    return (high - low) <= tolerance * torch.maximum(high.abs(), low.abs()).clamp(min=1)
 
 
 def generalised_advantage(
@@ -83,16 +85,23 @@ def generalised_advantage(
     return reward.new_tensor(out, dtype=torch.float64)
 
 
+#: The same for what is computed from values of a model, which are in float32.
+EQUAL_TOLERANCE_OF_VALUES = 1e-6
+
+
 def whitened(
     values: Float[Tensor, " items"], count: Int[Tensor, " items"] | None = None
 ) -> tuple[Float[Tensor, " items"], float]:
-    """(value - mean) / (std + 1e-6) over all items, and what it was divided by; 0 for equal values. In float64.
+    """(value - mean) / (std + 1e-6) over all items, and what it was divided by; 0, and 1, where values are equal up to
+    1e-6 of their size. In float64.
 
     `count` says how many times an item counts.
     """
     values = values.double()
+    if not len(values) or bool(_equal(values.min(), values.max(), EQUAL_TOLERANCE_OF_VALUES)):
+        return torch.zeros_like(values), 1.0
     weight = torch.ones_like(values) if count is None else count.double()
     total = weight.sum().clamp(min=1)
     deviation = values - (values * weight).sum() / total
     scale = float(((deviation**2 * weight).sum() / (total - 1).clamp(min=1)).sqrt()) + STD_EPSILON
-    return torch.where(_equal(values.min(), values.max()), 0.0, deviation / scale), scale
+    return deviation / scale, scale

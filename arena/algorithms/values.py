@@ -66,6 +66,9 @@ def clipped_value_loss(
 ) -> Float[Tensor, "*shape"]:
     """PPO's clipped regression, 1/2 max((v - y)^2, (v' - y)^2) with v' = v kept within `clip` of the old value; 0
     outside the mask. Differentiable in `value` only."""
+    zero = torch.zeros_like(value)
+    value, old_value, target = (
+        torch.where(mask, x, zero) for x in (value, old_value.detach(), target.detach())
+    )
     near = old_value + (value - old_value).clamp(-clip, clip)
-    loss = 0.5 * torch.maximum((value - target) ** 2, (near - target) ** 2)
-    return torch.where(mask, loss, torch.zeros_like(loss))
+    return 0.5 * torch.maximum((value - target) ** 2, (near - target) ** 2)

@@ -25,7 +25,7 @@ from arena.recipe import ModelConfig
 disable_progress_bar()
 
 #: Longest sequence of the tiny models.
-MAX_POSITIONS = 1024
+MAX_POSITIONS = 2048
 #: Standard deviation of initial weights. Measured on Sokoban at width 64: the usual 0.02 is far too small at this
 #: width (cloning loss after 300 steps 0.16, with 0.1 and the same learning rate 0.10).
 INITIALIZER_RANGE = 0.1

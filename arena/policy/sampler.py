@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from arena.errors import UsageError
 from arena.policy.forward import Forward, attention_mask
 from arena.policy.model import output_head
 from arena.policy.scoring import distinct_rows
@@ -82,6 +83,12 @@ def sample(
     distinct, prompt = distinct_rows(prompts)
     lengths = torch.tensor([len(p) for p in distinct])
     width = int(lengths.max())
+    longest = getattr(model.config, "max_position_embeddings", None)
+    if longest is not None and width + limit > longest:
+        raise UsageError(
+            f"a prompt of {width} tokens and up to {limit} of response are more than the model's {longest} positions: "
+            "lower env.max_turns, env.history or rollout.max_response_tokens."
+        )
     ids = torch.tensor([[*[pad_id] * (width - len(p)), *p] for p in distinct])
     pad = width - lengths
     padded = bool((pad > 0).any())

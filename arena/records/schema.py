@@ -102,13 +102,13 @@ STEPS = Table(
         Column(
             "value_loss",
             _F64,
-            "Loss of the values, mean over the mini-batches, in units of the environment's largest return, before its coefficient; null without values.",
+            "Loss of V, mean over the mini-batches, in units of the environment's largest return, before its coefficient; null without values.",
             verl="critic/vf_loss",
         ),
         Column(
             "value_explained",
             _F64,
-            "Share of the variance of the values' targets that the old values explain: 1 - var(target - value) / var(target); null without values.",
+            "Share of the variance of the targets of V that the old values explain: 1 - var(target - value) / var(target); null without values or variance.",
             verl="critic/vf_explained_var",
         ),
         Column(
@@ -415,7 +415,9 @@ TURNS = Table(
         Column("group_id", _I32, "Group within the step."),
         Column("episode_id", _I32, "Episode within the step."),
         Column("turn", _I32, "Turn within the episode, from 0."),
-        Column("prompt", _STR, "Prompt text."),
+        Column(
+            "prompt", _STR, "Prompt text; in layout trajectory, after the first turn, the observation alone."
+        ),
         Column("response", _STR, "Response text, as sampled, end token left out."),
         Column("action", _STR, "Text of the action block; null if the response has none."),
         Column(
@@ -432,7 +434,7 @@ TURNS = Table(
         Column(
             "advantage",
             _F64,
-            "Advantage of the turn's tokens: episode, step and format part; null if not trained on.",
+            "Advantage of the turn's tokens (their mean, where they differ: token-level GAE): episode, step and format part; null if not trained on.",
         ),
         Column(
             "advantage_step",

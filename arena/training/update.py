@@ -147,7 +147,7 @@ def warmup(step: int, steps: int) -> float:
 @dataclass(frozen=True)
 class Losses:
     """Losses of a micro-batch, differentiable: the policy's, the KL penalty before its coefficient, and what a shared
-    value adds, weighted; `value_loss` is the value part of it, unweighted and detached."""
+    value adds, weighted; `value_loss` is its L_V, detached."""
 
     policy: Float[Tensor, ""]
     kl: Float[Tensor, ""]
@@ -221,8 +221,8 @@ def forward(
 def _shared_losses(
     shared: SharedValue, responses: Responses, batch: Batch, micro: Int[Tensor, " some"], totals: Denominators
 ) -> tuple[Float[Tensor, ""], float]:
-    """c_V L_V + c_Q L_Q - c_H H of a micro-batch (arXiv 2608.19842), and L_V + L_Q: values averaged per turn, entropy
-    per token."""
+    """c_V L_V + c_Q L_Q - c_H H of a micro-batch (arXiv 2608.19842), and L_V: values averaged per turn, entropy per
+    token."""
     assert batch.value is not None and responses.value is not None
     turn = batch.rows.turn[micro][batch.rows.starts[micro]]
     old, target, mask = (x[turn] for x in (batch.value.old, batch.value.target, batch.value.mask))
@@ -230,7 +230,7 @@ def _shared_losses(
     extra = shared.value_coef * loss[0] + shared.q_coef * loss[1]
     if responses.entropy is not None:
         extra = extra - shared.entropy_coef * responses.entropy.sum() / totals.tokens
-    return extra, loss.sum().item()
+    return extra, loss[0].item()
 
 
 def _role_norm(

@@ -31,12 +31,15 @@ class ValueBatch:
     target: Float[Tensor, "items values"]
     mask: Bool[Tensor, "items values"]
     before: Float[Tensor, " turns"]
+    shared: bool = False
 
     @property
-    def explained(self) -> float:
-        """Share of the targets' variance that the old values explain; not finite without variance."""
-        target, error = self.target[self.mask].double(), (self.target - self.old)[self.mask].double()
-        return float(1 - error.var(correction=0) / target.var(correction=0))
+    def explained(self) -> float | None:
+        """Share of the variance of V's targets that the old values explain; None where they do not vary."""
+        old, target, mask = (x[:, :1] if self.shared else x for x in (self.old, self.target, self.mask))
+        target, error = target[mask].double(), (target - old)[mask].double()
+        variance = float(target.var(correction=0))
+        return 1 - float(error.var(correction=0)) / variance if variance else None
 
 
 def with_values(
@@ -70,7 +73,7 @@ def value_batch(
         q, gamma = old[:, 1].double() * largest, getattr(algorithm.advantage, "gamma", 1.0)
         error = generalised_advantage(rewards.reward, q, rewards.episode, rewards.turn, gamma, 0.0)
         targets = torch.stack([target, ((q + error) / largest).float()], 1)
-        return ValueBatch(old, targets, torch.ones_like(old, dtype=torch.bool), old[:, 0])
+        return ValueBatch(old, targets, torch.ones_like(old, dtype=torch.bool), old[:, 0], shared=True)
     mask = rows.mask if reads(algorithm) == "token_value" else rows.starts
     return ValueBatch(old, torch.zeros_like(old).masked_scatter(mask, target), mask, old[rows.starts])
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
 
 from arena.algorithms.advantages import (
     EMPG,
@@ -393,6 +394,7 @@ def test_whitening_by_hand():
     assert scale == pytest.approx(7**0.5 + 1e-6)
     assert out.tolist() == pytest.approx([-2 / scale, -1 / scale, 3 / scale])
     assert whitened(torch.tensor([3.0, 3.0]))[0].tolist() == [0.0, 0.0]
+    assert whitened(torch.tensor([]))[0].tolist() == []
     # An item that counts three times is three items.
     counted, _ = whitened(torch.tensor([1.0, 5.0]), torch.tensor([3, 1]))
     assert counted.tolist() == pytest.approx(whitened(torch.tensor([1.0, 1.0, 1.0, 5.0]))[0][2:].tolist())
@@ -433,8 +435,38 @@ def test_turn_gae_takes_the_penalty_before_it_whitens():
     shifted = torch.tensor([gae[0] - 0.5, *gae[1:]], dtype=torch.float64)
     scale = float(shifted.std()) + 1e-6
     assert out.total.tolist() == pytest.approx(((shifted - shifted.mean()) / scale).tolist())
-    assert out.format.tolist() == pytest.approx([-0.5 / scale, 0.0, 0.0])
+    # The penalty moves its own turn, and through the mean the others.
+    assert out.format.tolist() == pytest.approx([-1 / 3 / scale, 1 / 6 / scale, 1 / 6 / scale])
     assert torch.allclose(out.total, out.episode + out.format)
+
+
+def test_rounding_of_values_is_not_made_an_advantage():
+    noise = 1e-7 * torch.linspace(-1, 1, 64, dtype=torch.float64)
+    given = rewards(*[(e, e, 0, -0.8, -0.1, 0) for e in range(64)])
+    out = TurnGAE()(replace(given, value=11 * (0.3 + noise)))
+    assert out.total.tolist() == out.format.tolist() == out.episode.tolist() == [0.0] * 64
+
+
+def test_returns_are_constants():
+    values = torch.tensor([[1.0, 2.0]], requires_grad=True)
+    mask, zeros = torch.ones(1, 2, dtype=torch.bool), torch.zeros(1, dtype=torch.long)
+    for returns in (
+        gae_advantage(torch.ones(1, 2), values, mask)[1],
+        turn_gae_advantage(torch.ones(1, 2), values, mask, episode=zeros, turn=zeros)[1],
+    ):
+        assert not returns.requires_grad
+
+
+def test_whole_numbers_as_rewards_are_refused():
+    reward, mask = torch.tensor([[0, 1], [0, 0]]), torch.ones(2, 2, dtype=torch.bool)
+    with pytest.raises((ValueError, TypeCheckError), match=r"rewards"):
+        group_advantage(reward, mask, group=torch.tensor([0, 0]))
+
+
+@pytest.mark.parametrize("make", [TokenGAE, TurnGAE])
+def test_discounts_are_shares(make):
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        make(gamma=1.5)
 
 
 @pytest.mark.parametrize("rule", [TokenGAE(), TurnGAE()])

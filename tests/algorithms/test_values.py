@@ -8,8 +8,8 @@ from arena.algorithms.values import SharedValue, clipped_value_loss
 
 def test_clipped_value_loss_by_hand():
     # Moved by 0.1, within the clip; by 0.5 towards the target, of which 0.2 counts; by 0.5 away from it; masked.
-    value = torch.tensor([1.1, 1.5, 0.5, 7.0], requires_grad=True)
-    old = torch.tensor([1.0, 1.0, 1.0, 0.0])
+    value = torch.tensor([1.1, 1.5, 0.5, torch.nan], requires_grad=True)
+    old = torch.tensor([1.0, 1.0, 1.0, torch.inf])
     target = torch.tensor([2.0, 2.0, 2.0, 0.0])
     mask = torch.tensor([True, True, True, False])
     loss = clipped_value_loss(value, old, target, mask, 0.2)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from arena.algorithms import LossInputs, get_algorithm, policy_loss
+from arena.errors import UsageError
 from arena.policy import sampler
 from arena.policy.sampler import KVCache, sample
 from arena.policy.scoring import Rows, response_logprob, score
@@ -243,3 +244,8 @@ def test_cache_appends_and_selects():
     keys, values = cache.update(added, -added, 0)
     assert keys[:, 0, :, 0].tolist() == [[4.0, 5.0, 10.0], [0.0, 1.0, 11.0]]
     assert torch.equal(values, -keys)
+
+
+def test_a_prompt_beyond_the_models_positions_is_refused(model, codec):
+    with pytest.raises(UsageError, match="are more than the model's 2048 positions"):
+        draw(model, [[5] * 2040], torch.rand(1, 9), codec.eos_id, codec.pad_id)
