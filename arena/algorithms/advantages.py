@@ -346,7 +346,7 @@ class _Turns:
     """
 
     rewards: TurnRewards
-    index: Int[Tensor, " tokens"]
+    index: Int[Tensor, " sampled"]
     mask: Bool[Tensor, "rows tokens"]
 
     @staticmethod

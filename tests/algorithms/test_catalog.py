@@ -208,6 +208,7 @@ def test_the_table_says_what_each_part_does():
         "filter": "mixed success, 3 rounds, cold start 5",
         "mask": "-",
         "weighting": "-",
+        "correction": "-",
         "value": "-",
         "source": "SAMPO (ARLArena, arXiv 2602.21534 Eq. 8)",
     }
