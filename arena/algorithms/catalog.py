@@ -195,9 +195,9 @@ def notices(algorithm: Algorithm) -> list[str]:
         limit = -math.log1p(-clip.clip_low)
         if mask.delta >= limit:
             said.append(
-                f"{algorithm.name}: the sequence mask (delta {mask.delta:g}) cannot act, because the clip has "
-                f"already removed the gradient of every sequence it would drop (ratio below {1 - clip.clip_low:g}); "
-                f"give seqmask:delta below {limit:.3g}."
+                f"{algorithm.name}: the sequence mask (delta {mask.delta:g}) cannot act: every sequence that it drops "
+                f"(`masked` counts them) has a ratio below {1 - clip.clip_low:g}, where the clip has removed the "
+                f"gradient already; give seqmask:delta below {limit:.3g}."
             )
     return said
 
@@ -248,8 +248,10 @@ def _installed_row(entry: EntryPoint) -> dict[str, str]:
 
 
 def _row(name: str, algorithm: Algorithm | None, source: str) -> dict[str, str]:
-    parts = {_TITLES.get(part, part): _summary(getattr(algorithm, part, None)) for part in _PARTS}
-    return {"name": name, **parts, "source": source}
+    given = [getattr(algorithm, part, None) for part in _PARTS]
+    parts = {_TITLES.get(part, part): _summary(value) for part, value in zip(_PARTS, given, strict=True)}
+    parameters = ":".join(p for part in given if part is not None for p in _parameters(part))
+    return {"name": name, **parts, "parameters": parameters or "-", "source": source}
 
 
 def _summary(part: Any) -> str:

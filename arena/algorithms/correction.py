@@ -21,6 +21,10 @@ class TruncatedImportance:
     kind: ClassVar[str] = "tis"
     cap: float = 2.0
 
+    def __post_init__(self) -> None:
+        if self.cap <= 0:
+            raise ValueError("tis:cap must be positive: it would remove the whole loss")
+
     def __call__(
         self, old_logprob: Float[Tensor, "rows tokens"], sampler_logprob: Float[Tensor, "rows tokens"]
     ) -> Float[Tensor, "rows tokens"]:

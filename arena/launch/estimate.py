@@ -32,13 +32,16 @@ _SECONDS_FIXED = 2.0
 #: Seconds per expert episode of a BC start.
 _EXPERT_EPISODE = 2e-3
 
+#: Rounds that a dynamic filter samples on average: SAMPO's in reports/demo.
+_FILTER_ROUNDS = 1.7
+
 # What an episode looks like where nothing is measured.
 _TURNS_SHARE = 0.6
 _PROMPT_TOKENS = 20
 _RESPONSE_TOKENS = 32
 
 # Bytes in compressed records, measured in the same runs.
-_TOKEN_ROW = 27
+_TOKEN_ROW = 14
 _TURN_ROW = 60
 _STEP_ROW = 400
 _STEP_FILES = 30_000
@@ -47,6 +50,8 @@ _CHECKPOINT_BYTES_PER_WEIGHT = 16
 
 #: More earlier cells than this say nothing new.
 _HISTORY_CELLS = 24
+#: Shorter ones say little.
+_HISTORY_STEPS = 3
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class Correction:
 def of(job: Job) -> Estimate:
     """The estimate of a whole job, corrected by what the runs folder has measured."""
     seconds, size = (_start if job.kind == "start" else _cell)(job.recipe)
-    measured = correction(job.run.parent, job.recipe.tier, job.env, job.algorithm)
+    measured = correction(job.run.parent, job.recipe.tier, job.env, job.algorithm, job.recipe.rollout.layout)
     return Estimate(seconds * measured.seconds, size * measured.bytes, measured.source)
 
 
@@ -95,20 +100,40 @@ def _cell(recipe: Recipe) -> tuple[float, float]:
 
 
 def _start(recipe: Recipe) -> tuple[float, float]:
-    tokens = recipe.bc.steps * recipe.bc.batch_size * (_PROMPT_TOKENS + _RESPONSE_TOKENS)
+    turns_per_row = _turns(recipe) if recipe.rollout.layout == "trajectory" else 1
+    tokens = recipe.bc.steps * recipe.bc.batch_size * turns_per_row * (_PROMPT_TOKENS + _RESPONSE_TOKENS)
     learning = tokens * _UPDATE * _size(recipe) + recipe.bc.episodes * _EXPERT_EPISODE
     turns = recipe.bc.episodes * _turns(recipe)
     return _SECONDS_FIXED + learning, turns * _TURN_ROW + _weights(recipe) * _CHECKPOINT_BYTES_PER_WEIGHT
 
 
 def _step_seconds(recipe: Recipe) -> float:
-    rate = _ROLLOUT + _SCORING + _UPDATE * recipe.optim.epochs
+    from arena.algorithms.catalog import algorithm_of
+    from arena.algorithms.values import Critic
+
+    algorithm = algorithm_of(recipe)
+    models = 1 if not isinstance(algorithm.value, Critic) else 2
+    rollout = _ROLLOUT * _reading(recipe) * (_FILTER_ROUNDS if algorithm.filter else 1)
+    rate = rollout + (_SCORING + _UPDATE * recipe.optim.epochs) * models
     return _episodes(recipe) * _turns(recipe) * _tokens(recipe) * rate * _size(recipe)
+
+
+def _reading(recipe: Recipe) -> float:
+    """How often a token is read while an episode is sampled: in a trajectory, again at every later turn."""
+    return (1 + _turns(recipe)) / 2 if recipe.rollout.layout == "trajectory" else 1.0
 
 
 def _evaluation_seconds(recipe: Recipe) -> float:
     """Two temperatures on every held-out task."""
-    return 2 * recipe.eval.episodes * _turns(recipe) * _tokens(recipe) * _ROLLOUT * _size(recipe)
+    return (
+        2
+        * recipe.eval.episodes
+        * _turns(recipe)
+        * _tokens(recipe)
+        * _ROLLOUT
+        * _reading(recipe)
+        * _size(recipe)
+    )
 
 
 def _step_bytes(recipe: Recipe) -> float:
@@ -146,12 +171,12 @@ def _size(recipe: Recipe) -> float:
 
 
 @lru_cache
-def correction(runs: Path, tier: str, env: str, algorithm: str) -> Correction:
-    """What earlier cells of this tier and environment say about the model, those of the newest runs first.
+def correction(runs: Path, tier: str, env: str, algorithm: str, layout: str = "turn") -> Correction:
+    """What earlier cells of this tier, environment and layout say about the model, those of the newest runs first.
 
     Cells of the same algorithm, if there are any; else those of all algorithms.
     """
-    found = list(islice(_measured_cells(runs, tier, env), _HISTORY_CELLS))
+    found = list(islice(_measured_cells(runs, tier, env, layout), _HISTORY_CELLS))
     ratios = [ratio for name, ratio in found if name == algorithm] or [ratio for _, ratio in found]
     if not ratios:
         return Correction()
@@ -159,17 +184,19 @@ def correction(runs: Path, tier: str, env: str, algorithm: str) -> Correction:
     return Correction(sum(seconds) / len(ratios), sum(sizes) / len(ratios), len(ratios))
 
 
-def _measured_cells(runs: Path, tier: str, env: str) -> Iterator[tuple[str, tuple[float, float]]]:
+def _measured_cells(
+    runs: Path, tier: str, env: str, layout: str
+) -> Iterator[tuple[str, tuple[float, float]]]:
     """(algorithm, ratios) of the cells that say something, newest runs first."""
     manifests = sorted(runs.glob("*/manifest.json"), key=lambda p: p.stat().st_mtime, reverse=True)
     for manifest in manifests:
         for cell in sorted((manifest.parent / place(env, "x", 0)).parents[1].glob("*/seed-*")):
-            ratios = _ratios(cell, tier)
+            ratios = _ratios(cell, tier, layout)
             if ratios:
                 yield read_recipe(cell)["algorithm"], ratios
 
 
-def _ratios(cell: Path, tier: str) -> tuple[float, float] | None:
+def _ratios(cell: Path, tier: str, layout: str) -> tuple[float, float] | None:
     """(seconds measured / modelled, bytes measured / modelled) of a cell, None if it is of no use here."""
     fields = read_recipe(cell)
     steps_file = cell / "steps.parquet"
@@ -182,7 +209,7 @@ def _ratios(cell: Path, tier: str) -> tuple[float, float] | None:
         seconds = pq.read_table(steps_file, columns=["seconds_step"])["seconds_step"].to_pylist()
     except (ValueError, OSError, KeyError):  # of another version, or being written
         return None
-    if not seconds or None in seconds:
+    if len(seconds) < _HISTORY_STEPS or None in seconds or recipe.rollout.layout != layout:
         return None
     modelled_seconds, modelled_bytes = _cell(recipe.model_copy(update={"steps": len(seconds)}))
     return sum(seconds) / modelled_seconds, disk_usage(cell) / modelled_bytes

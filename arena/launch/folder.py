@@ -110,6 +110,8 @@ def check_same_recipe(job: Job) -> None:
     old = read_recipe(job.directory)
     if (status is None and not old) or (status is not None and status.hash == job.hash):
         return
+    if status is not None and status.state == "failed" and status.step == 0:
+        return  # nothing was finished that another recipe could not make anew
     # A field that recipes of earlier versions lack has the value that means nothing.
     new = job.recipe.model_dump(mode="json")
     changed = _differences({"code": {}} | old, new, job) if old else []
@@ -136,7 +138,11 @@ def read_recipe(directory: Path) -> dict[str, Any]:
 
 
 def prepare(job: Job) -> None:
-    """Make the job's folder ready for a worker: what an earlier one left half-written goes."""
+    """Make the job's folder ready for a worker: what an earlier one left half-written goes, and all that another
+    recipe left which failed at once."""
+    status = status_of(job)
+    if job.kind == "cell" and status is not None and status.hash != job.hash:
+        shutil.rmtree(job.directory)
     for path in [*job.directory.rglob(".*.tmp"), job.directory / "error.log"]:
         path.unlink(missing_ok=True)
     write_recipe(job)

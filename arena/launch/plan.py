@@ -187,6 +187,7 @@ def _overrides(options: Options) -> dict[str, Any]:
 def _check_parts(cells: Sequence[Job]) -> None:
     """Build every environment and algorithm once, so that refused options end here and not in a worker."""
     from arena.algorithms.catalog import algorithm_of
+    from arena.algorithms.trial import try_out
     from arena.envs import make_env
 
     built: dict[str, dict[str, Algorithm]] = {}
@@ -197,6 +198,8 @@ def _check_parts(cells: Sequence[Job]) -> None:
         methods = built.setdefault(cell.env, {})
         if cell.algorithm not in methods:
             algorithm = algorithm_of(cell.recipe)
+            with _naming("--algos"):
+                try_out(algorithm)
             _check_new(algorithm, methods)
             _check_group(algorithm, cell)
             methods[cell.algorithm] = algorithm

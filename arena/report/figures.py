@@ -26,6 +26,8 @@ from arena.report.style import INK, MethodStyle, method_order
 from arena.report.token_figures import clipped_figure, groups_figure, out_of_band_figure, ratio_figure
 from arena.report.wording import env_title, number, percent, seeds_range, temperature
 
+#: On logarithmic axes, what is below is rounding.
+LOWEST_DRAWN = 1e-8
 _START_LINE = "the start at its best temperature"
 
 
@@ -35,6 +37,7 @@ def env_figures(data: EnvData) -> tuple[Figure, ...]:
         success_figure(data),
         movement_figure(data),
         sampling_figure(data),
+        values_figure(data),
         out_of_band_figure(data),
         clipped_figure(data),
         ratio_figure(data),
@@ -167,6 +170,19 @@ def sampling_figure(data: EnvData) -> Figure:
     return _metrics_figure(data, "sampling", "What the policy samples", caption, metrics)
 
 
+def values_figure(data: EnvData) -> Figure:
+    """What values explain and their loss, for methods that have values."""
+    caption = (
+        "Methods with values only. Share of the variance of the values' targets that the values explained before "
+        "the update (drawn from -1 up), and the loss of the values in units of the largest return."
+    )
+    metrics = (
+        Metric("value_explained", "Variance of returns explained", number),
+        Metric("value_loss", "Value loss", number, log=True),
+    )
+    return _metrics_figure(data, "values", "How well values are learned", caption, metrics)
+
+
 def _metrics_figure(data: EnvData, name: str, title: str, caption: str, metrics: Sequence[Metric]) -> Figure:
     curves = {m: curve_over_seeds(data.steps, m.column, ["algo", "step"]) for m in metrics}
     curves = {m: c.assign(x=c.step) for m, c in curves.items() if len(c)}
@@ -189,11 +205,12 @@ def _y_limits(curve: pd.DataFrame, metric: Metric) -> Limits:
         positive = values[values > 0]
         if positive.empty:
             return (0.1, 1.0)
-        low, high = float(positive.min()), float(positive.max())
+        high = float(positive.max())
+        low = max(float(positive.min()), min(LOWEST_DRAWN, high))
         return (low / 1.5, max(high * 1.5, low * 4))
     if metric.percent:
         return (max(0.0, np.floor(float(curve.low.min()) * 10 - 0.5) / 10), 1.005)
-    return (0.0, float(curve.high.max()) * 1.08 or 1.0)
+    return (min(0.0, max(-1.0, float(curve.low.min()))), float(curve.high.max()) * 1.08 or 1.0)
 
 
 def _x_limits(x: pd.Series) -> Limits:

@@ -104,7 +104,8 @@ _KNOWN |= {
         ("grpo-st", BLUE, "--", "P"), ("grpo-sm", BLUE, "-.", "X"), ("dr-grpo", SKY, "-", "p"),
         ("sapo-soft", VERMILLION, "--", "P"), ("gmpo", ORANGE, "--", "X"), ("gigpo", GREEN, "--", "P"),
         ("empg", SKY, "--", "h"), ("dapo", PURPLE, "--", "P"), ("dapo-gigpo", PURPLE, "-.", "X"),
-        ("rloo", ORANGE, "-.", "h"), ("reinforce++", SKY, "-.", "<"),
+        ("rloo", ORANGE, "-.", "h"), ("reinforce++", SKY, "-.", "<"), ("ppo", ORANGE, ":", "s"),
+        ("ppo-turn", SKY, ":", "v"), ("ppo-actfocus", PURPLE, ":", "^"), ("sapo-sr", GREEN, ":", "D"),
     )
 }  # fmt: skip
 

@@ -210,6 +210,8 @@ def test_the_table_says_what_each_part_does():
         "weighting": "-",
         "correction": "-",
         "value": "-",
+        "parameters": "omega=1.0:gamma=0.95:step_penalty=true:clip_low=0.003:clip_high=0.004:on=success:max_batches=3"
+        ":cold_start=5",
         "source": "SAMPO (ARLArena, arXiv 2602.21534 Eq. 8)",
     }
     assert rows["grpo"]["ratio and clip"] == "token ratio, min, clip 0.2/0.2"

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from arena.launch.jobs import Job
 from arena.launch.local import Outcome
 from arena.launch.manifest import Manifest
 from arena.recipe import resolve
+from arena.records.files import Status, write_status
 from tests.launch.fake_jobs import attempts
 
 GRPO, GSPO, BC = "cells/frozen_lake/grpo/seed-0", "cells/frozen_lake/gspo/seed-0", "bc/frozen_lake/seed-0"
@@ -168,6 +170,21 @@ def test_another_recipe_under_the_same_name_is_refused_naming_the_field(launch):
         "Choose another --name (with --reuse r it takes what is the same from this run), undo the change to go on with "
         "this run, or delete the run and start over with --fresh."
     )
+
+
+def test_a_cell_that_failed_at_once_takes_a_changed_recipe(launch):
+    done = launch()
+    job = done.plan.cells[0]
+    other = replace(job, recipe=job.recipe.model_copy(update={"steps": job.recipe.steps + 1}))
+    for state, step, refused in (("failed", 0, False), ("failed", 1, True), ("done", 2, True)):
+        write_status(job.directory, Status(state, job.hash, step, job.steps))
+        if refused:
+            with pytest.raises(UsageError, match="has changed since"):
+                folder.check_same_recipe(other)
+        else:
+            folder.check_same_recipe(other)
+    folder.prepare(other)
+    assert [p.name for p in job.directory.iterdir()] == ["recipe.json"]
 
 
 def test_code_that_changed_is_told_in_words_and_the_ways_out_work(launch, tmp_path, monkeypatch):

@@ -1,0 +1,62 @@
+"""Every method works on a toy batch; a part that does not is named before anything is trained."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from arena.algorithms.catalog import CATALOG, get_algorithm
+from arena.algorithms.trial import try_out
+from arena.errors import UsageError
+
+
+class Part:
+    """A part that does what it is told."""
+
+    kind = summary = "part"
+
+    def __init__(self, compute):
+        self.compute = compute
+
+    def __call__(self, *given):
+        return self.compute(*given)
+
+
+def no_arguments():
+    return None
+
+
+@pytest.mark.parametrize("name", [*CATALOG, "cispo+seqmask", "grpo+tis", "gspo+empg+actfocus"])
+def test_every_method_works(name):
+    try_out(get_algorithm("dr-grpo:length=9" if name == "dr-grpo" else name))
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        (
+            {"clip": Part(lambda *given: given[0])},
+            "the clip of 'mine' must return Surrogate; it returned Tensor",
+        ),
+        ({"clip": Part(no_arguments)}, "the clip of 'mine' fails on a toy batch: TypeError"),
+        (
+            {"advantage": Part(lambda rewards: 3)},
+            "the advantage of 'mine' must return Advantages; it returned int",
+        ),
+        ({"aggregation": Part(lambda values, *rest: values)}, "the loss of 'mine'"),
+        (
+            {"aggregation": Part(lambda values, *rest: values.sum() / torch.zeros(()))},
+            "must be one finite number",
+        ),
+    ],
+)
+def test_a_part_that_does_not_work_is_named(parts, message):
+    with pytest.raises(UsageError, match=message):
+        try_out(replace(get_algorithm("grpo"), name="mine", **parts))
+
+
+def test_a_missing_part_is_named():
+    algorithm = replace(get_algorithm("grpo"), name="mine")
+    object.__setattr__(algorithm, "clip", None)
+    with pytest.raises(UsageError, match="the clip of 'mine' must be a part, given None"):
+        try_out(algorithm)
