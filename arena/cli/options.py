@@ -14,7 +14,12 @@ RunsDir = Annotated[
     Path, typer.Option("--runs-dir", envvar="ARENA_RUNS", help="Folder that holds the runs.", metavar="DIR")
 ]
 Tier = Annotated[
-    str, typer.Option("--tier", help="Defaults of the recipe; see [bold]arena list tiers[/].", metavar="TIER")
+    str,
+    typer.Option(
+        "--tier",
+        help="Defaults of the recipe: one of [bold]arena list tiers[/], or a TOML file.",
+        metavar="TIER",
+    ),
 ]
 Overrides = Annotated[
     list[str] | None,
