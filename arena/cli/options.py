@@ -8,7 +8,25 @@ from typing import Annotated
 
 import typer
 
+from arena.launch.manifest import usable_cpus
 from arena.launch.plan import Options
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """A parser of whole numbers from `least`, whose error says what was given and what is allowed."""
+
+    def parse(text: str) -> int:
+        if str(text).isdecimal() and int(text) >= least:
+            return int(text)
+        raise typer.BadParameter(f"it takes a whole number from {least}; given '{text}'.")
+
+    return parse
+
+
+def worker_count(asked: int | None, jobs: int) -> int:
+    """How many workers to start for so many jobs."""
+    return min(asked or usable_cpus(), max(1, jobs))
+
 
 RunsDir = Annotated[
     Path, typer.Option("--runs-dir", envvar="ARENA_RUNS", help="Folder that holds the runs.", metavar="DIR")
@@ -30,16 +48,14 @@ Overrides = Annotated[
     ),
 ]
 
+Algos = Annotated[str, typer.Option("--algos", help="Comma list of algorithm specs, or all.", metavar="LIST")]
+Envs = Annotated[str, typer.Option("--envs", help="Comma list of environments, or all.", metavar="LIST")]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", help="Cells at a time. Default: one per CPU.", metavar="N", parser=whole_number(1)
+    ),
+]
+
 DEFAULT_RUNS = Options.runs
 DEFAULT_TIER = Options.tier
-
-
-def whole_number(least: int) -> Callable[[str], int]:
-    """A parser of whole numbers from `least`, whose error says what was given and what is allowed."""
-
-    def parse(text: str) -> int:
-        if str(text).isdecimal() and int(text) >= least:
-            return int(text)
-        raise typer.BadParameter(f"it takes a whole number from {least}; given '{text}'.")
-
-    return parse

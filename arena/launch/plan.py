@@ -140,14 +140,14 @@ def _check_sections(tier: str) -> None:
     from arena.envs import ENVS, env_class
 
     tree = load_tier(tier)
-    _check_given(tree, f"--tier: '{tier}'")
+    check_given(tree, f"--tier: '{tier}'")
     for env, section in tree.get("envs", {}).items():
         with _naming(f"--tier: '{tier}', envs.{env}"):
             env_class(env)
-        _check_given(section, f"--tier: '{tier}', envs.{env}")
+        check_given(section, f"--tier: '{tier}', envs.{env}")
     for (env, name), section in method_sections(tree).items():
         where = f"--tier: '{tier}', {f'envs.{env}.' if env else ''}algos.{name}"
-        _check_given(section, where)
+        check_given(section, where)
         with _naming(where):
             get_algorithm(name, {})
             if base_of(name) != name:
@@ -156,7 +156,7 @@ def _check_sections(tier: str) -> None:
                 resolve(tier, each, name, 0)
 
 
-def _check_given(tree: Mapping[str, Any], where: str) -> None:
+def check_given(tree: Mapping[str, Any], where: str) -> None:
     """Raise UsageError for a field that an option gives."""
     for key, option in GIVEN.items():
         if _holds(tree, key):
@@ -223,7 +223,7 @@ def _overrides(options: Options) -> dict[str, Any]:
     tree = parse_overrides(options.overrides)
     if "env" in tree and not isinstance(tree["env"], dict):
         raise UsageError(f"--set env={tree['env']}: use --envs.")
-    _check_given(tree, "--set")
+    check_given(tree, "--set")
     if options.steps is None:
         return tree
     if "steps" in tree:
