@@ -141,6 +141,8 @@ def _launch(planned: Tune, workers: int) -> int:
 def _show_results(planned: Tune, outcome: Outcome, again: str) -> None:
     print(f"Success on held-out tasks in the last fifth of the run; tune {planned.folder}\n")
     show(tuning.result_rows(planned, tuning.results(planned)))
+    for warning in tuning.trial_warnings(planned):
+        print(f"\nWarning: {warning}")
     if outcome.failures:
         print("\nFailed:")
         for label, reason in outcome.failures.items():

@@ -85,10 +85,11 @@ def check_runs_folder(runs: Path) -> None:
 
 def notices(plan: Plan) -> list[str]:
     """What a user may not expect of the plan's methods, each said once."""
-    from arena.algorithms import catalog
+    from arena.algorithms.catalog import algorithm_of
+    from arena.algorithms.catalog import notices as notices_of
 
-    made = {cell.algorithm: catalog.algorithm_of(cell.recipe) for cell in plan.cells}
-    return [note for algorithm in made.values() for note in catalog.notices(algorithm)]
+    made = {cell.algorithm: algorithm_of(cell.recipe) for cell in plan.cells}
+    return [note for algorithm in made.values() for note in notices_of(algorithm)]
 
 
 def _starts(cells: Sequence[Job]) -> tuple[Job, ...]:

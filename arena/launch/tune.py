@@ -20,8 +20,8 @@ from arena.launch.estimate import makespan, tasks
 from arena.launch.jobs import Job
 from arena.launch.local import Outcome, Setup, pending
 from arena.launch.manifest import about
-from arena.launch.overview import finished
-from arena.launch.plan import Options, Plan, build, check_existing, check_given, check_runs_folder, run_name
+from arena.launch.overview import finished, warnings
+from arena.launch.plan import Options, Plan, build, check_given, check_runs_folder, run_name
 from arena.launch.progress import make_display
 from arena.recipe import (
     base_of,
@@ -101,7 +101,9 @@ def seeds(given: str | None, count: int | None) -> str:
     """The comma list of seeds to tune on: as given, or `count` seeds from `FIRST_SEED`."""
     if given is not None and count is not None:
         raise UsageError("--num-seeds and --seeds exclude each other; give one of them.")
-    return given or ",".join(str(FIRST_SEED + k) for k in range(SEEDS if count is None else count))
+    if given is not None:
+        return given
+    return ",".join(str(FIRST_SEED + k) for k in range(SEEDS if count is None else count))
 
 
 def parse_grid(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -172,11 +174,14 @@ def build_tune(options: Options, grid_texts: Sequence[str]) -> Tune:
         )
         for number, point in enumerate(settings)
     )
-    for trial in trials:
-        _check_start(trial, base)
+    _check_starts(grid, trials[0].plan)
     _check_same_trials(here, settings)
     for trial in trials:
-        check_existing(trial.plan, fresh=False)
+        folder.check_folder(trial.plan.run, fresh=False)
+        for job in trial.plan.jobs:
+            folder.check_same_recipe(
+                job, "Choose another --name, or undo the change to go on with this tune."
+            )
     return Tune(here, options, grid, base, trials)
 
 
@@ -210,13 +215,14 @@ def _check_not_set(grid: Grid, overrides: Sequence[str]) -> None:
             raise UsageError(f"--set {field}: the grid has it; give its values with --grid {field}=...")
 
 
-def _check_start(trial: Trial, base: Plan) -> None:
-    """Raise UsageError if the trial's starts are not the base's: every method shares them, whatever is chosen for it."""
-    if [s.hash for s in trial.plan.starts] != [s.hash for s in base.starts]:
-        raise UsageError(
-            f"--grid {', '.join(trial.settings)}: the start that all methods share, or how it is evaluated, depends on "
-            "it, so it cannot be chosen for each method; compare it with runs (--set)."
-        )
+def _check_starts(grid: Grid, trial: Plan) -> None:
+    """Raise UsageError for a field that the start depends on: every method shares the start, whatever is chosen."""
+    for field in grid:
+        if any(_look_up(start.recipe.start_fields(), field) is not None for start in trial.starts):
+            raise UsageError(
+                f"--grid {field}: the start that all methods share depends on it, so it cannot be chosen for each of "
+                "them; compare runs (--set)."
+            )
 
 
 def _check_same_trials(here: Path, settings: Sequence[Mapping[str, str]]) -> None:
@@ -267,8 +273,10 @@ def run(tune: Tune, setup: Setup, announce: Callable[[int, float], None]) -> Out
     with folder.locked(tune.folder):
         write_results(tune, setup.command)
         for number, trial in enumerate(tune.trials):
-            announce(number, sum(seconds_left(tune, setup.workers)[number:]))
-            display = make_display(tasks(to_run(tune)[number]), setup.workers)
+            jobs = to_run(tune)[number]
+            if jobs:
+                announce(number, sum(seconds_left(tune, setup.workers)[number:]))
+            display = make_display(tasks(jobs), setup.workers)
             outcome = local.run(trial.plan, replace(setup, reuse=_earlier(tune, number)), display)
             failures |= {f"{trial.plan.name}/{label}": why for label, why in outcome.failures.items()}
             write_results(tune, setup.command)
@@ -345,6 +353,12 @@ def _values(settings: Mapping[str, str]) -> dict[str, Any]:
 
 def _tune_file(here: Path) -> Path:
     return here / "tune.json"
+
+
+def trial_warnings(tune: Tune) -> list[str]:
+    """What a reader of the scores has to know: finished cells that skipped updates may score well as they began."""
+    run = [trial.plan for trial in tune.trials if folder.is_run(trial.plan.run)]
+    return [f"{plan.name}/{warning}" for plan in run for warning in warnings(plan)]
 
 
 def tier_file(tune: Tune) -> Path:
