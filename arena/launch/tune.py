@@ -242,11 +242,11 @@ def _check_same_trials(here: Path, settings: Sequence[Mapping[str, str]]) -> Non
         )
 
 
-def to_run(tune: Tune) -> list[list[Job]]:
-    """What is left to run of each trial: a start that an earlier trial makes is taken from there."""
+def to_run(tune: Tune, first: int = 0) -> list[list[Job]]:
+    """What is left to run of each trial from `first` on: a start that one of them makes is not made by later ones."""
     left = []
     coming: set[Path] = set()
-    for number, trial in enumerate(tune.trials):
+    for number, trial in enumerate(tune.trials[first:], first):
         jobs = pending(trial.plan, _earlier(tune, number))
         jobs = [job for job in jobs if job.kind == "cell" or job.relative not in coming]
         coming |= {job.relative for job in jobs if job.kind == "start"}
@@ -259,11 +259,6 @@ def _earlier(tune: Tune, number: int) -> tuple[Path, ...]:
     return tuple(trial.plan.run for trial in tune.trials[:number])
 
 
-def seconds_left(tune: Tune, workers: int) -> list[float]:
-    """The estimate of what is left of each trial, run one after the other."""
-    return [makespan(tasks(jobs), [0.0] * workers) for jobs in to_run(tune)]
-
-
 def run(tune: Tune, setup: Setup, announce: Callable[[int, float], None]) -> Outcome:
     """Run the trials one after the other, keeping `tune.json` and `tier.toml`; a failed cell does not stop the others.
 
@@ -273,10 +268,10 @@ def run(tune: Tune, setup: Setup, announce: Callable[[int, float], None]) -> Out
     with folder.locked(tune.folder):
         write_results(tune, setup.command)
         for number, trial in enumerate(tune.trials):
-            jobs = to_run(tune)[number]
-            if jobs:
-                announce(number, sum(seconds_left(tune, setup.workers)[number:]))
-            display = make_display(tasks(jobs), setup.workers)
+            left = [tasks(jobs) for jobs in to_run(tune, number)]
+            if left[0]:
+                announce(number, sum(makespan(each, [0.0] * setup.workers) for each in left))
+            display = make_display(left[0], setup.workers)
             outcome = local.run(trial.plan, replace(setup, reuse=_earlier(tune, number)), display)
             failures |= {f"{trial.plan.name}/{label}": why for label, why in outcome.failures.items()}
             write_results(tune, setup.command)

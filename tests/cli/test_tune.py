@@ -16,7 +16,7 @@ from tests.launch.fake_jobs import attempts
 from tests.launch.test_signals import wait_for
 
 ROOT = Path(__file__).parents[2]
-SMALL = ("tune", "--algos", "grpo,cispo", "--envs", "frozen_lake", "--name", "t", "--workers", "2")
+SMALL = ("tune", "--algos", "grpo,cispo", "--envs", "frozen_lake", "--name", "t", "--workers", "1")
 
 
 def table(out):
@@ -51,7 +51,7 @@ def test_a_tune_ends_with_scores_a_choice_and_a_tier_that_runs(arena, runs):
     assert result.out.endswith(f"with:\n  {command}\n")
 
     found = json.loads((runs / "t" / "tune.json").read_text())
-    assert found["command"] == "arena tune --algos grpo,cispo --envs frozen_lake --name t --workers 2"
+    assert found["command"] == "arena tune --algos grpo,cispo --envs frozen_lake --name t --workers 1"
     assert (found["tier"], found["seeds"], found["set"]) == ("cpu", [1000, 1001], [])
     assert [t["settings"] for t in found["trials"]] == [
         {"optim.learning_rate": rate} for rate in (3e-4, 6e-4, 1.2e-3)

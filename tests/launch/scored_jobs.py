@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pandas as pd
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from arena.launch.jobs import Job
 from arena.launch.worker import Report
+from arena.records.schema import TABLES
 from tests.launch import fake_jobs
-from tests.synthetic import write_table
 
 EPISODES = 10
 #: (method, learning rate) -> for each seed, 1000 and 1001, the successes of EPISODES at steps 9 and 10.
@@ -25,16 +27,18 @@ SUCCESSES = {
 def run(job: Job, report: Report) -> None:
     """As `fake_jobs.run`; before it is done a cell has evaluations at steps 0, 8, 9 and 10."""
     if job.kind == "cell":
-        late = SUCCESSES[job.algorithm.partition(":")[0], job.recipe.optim.learning_rate][job.seed - 1000]
-        rows = [(0, 0.5, 1), (8, 0.5, 0), (9, 0.5, late[0]), (10, 0.5, late[1]), (10, 1.0, 1)]
-        frames = [_evaluation(*row) for row in rows]
-        job.directory.mkdir(parents=True, exist_ok=True)
-        write_table(job.directory / "evals.parquet", "evals", pd.concat(frames, ignore_index=True))
+        _write_evals(job)
     fake_jobs.run(job, report)
 
 
-def _evaluation(step: int, temperature: float, successes: int) -> pd.DataFrame:
-    episode = np.arange(EPISODES)
-    return pd.DataFrame(
+def _write_evals(job: Job) -> None:
+    late = SUCCESSES[job.algorithm, job.recipe.optim.learning_rate][job.seed - 1000]
+    evaluations = [(0, 0.5, 1), (8, 0.5, 0), (9, 0.5, late[0]), (10, 0.5, late[1]), (10, 1.0, 1)]
+    rows = [
         {"step": step, "temperature": temperature, "episode": episode, "success": episode < successes}
-    )
+        for step, temperature, successes in evaluations
+        for episode in range(EPISODES)
+    ]
+    path: Path = job.directory / "evals.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(rows, schema=TABLES["evals"].schema), path)
