@@ -31,6 +31,7 @@ _START_FIELDS = (
     "eval.temperature",
     "seed",
     "rollout.max_response_tokens",
+    "rollout.layout",
 )
 
 

@@ -259,7 +259,8 @@ def test_start_fields_are_those_of_the_start_hash(tmp_path):
     changes = {
         "tier": "x", "algorithm": "gspo", "seed": 1, "steps": 3, "env.max_turns": 3, "model.num_layers": 1,
         "code": {"mine.py": "0"},
-        "bc.steps": 3, "rollout.max_response_tokens": 20, "rollout.groups": 3, "optim.epochs": 3,
+        "bc.steps": 3, "rollout.max_response_tokens": 20, "rollout.groups": 3, "rollout.layout": "trajectory",
+        "optim.epochs": 3,
         "kl.coef": 0.5, "format.penalty": 0.3, "eval.episodes": 3, "record.enabled": False,
         "checkpoint.every": 3,
         "parts.sequence_clip": {"clip_low": 1.0},
