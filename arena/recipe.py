@@ -1,13 +1,14 @@
 """The recipe: everything that defines one cell, as frozen data.
 
-A tier is a TOML file of defaults in `arena/tiers/`; `resolve` turns a tier, an environment, an algorithm, a
-seed and `--set` overrides into a `Recipe`. Nothing outside a recipe may change a cell's records.
+A tier is a TOML file of defaults, in `arena/tiers/` or the user's own; `resolve` turns a tier, an environment, an
+algorithm, a seed and `--set` overrides into a `Recipe`. Nothing outside a recipe may change a cell's records.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -169,7 +170,7 @@ class CheckpointConfig(Section):
 class Recipe(Section):
     """Everything that defines one cell (environment, algorithm, seed)."""
 
-    tier: str = Field(description="Tier the defaults came from.")
+    tier: str = Field(description="Tier the defaults came from: its name, or that of its file.")
     algorithm: str = Field(description="Algorithm spec, e.g. 'grpo' or 'gspo+gigpo:omega=0.5'.")
     seed: int = Field(
         ge=0, description="Seed of the cell; shares its BC start with every method of that seed."
@@ -230,18 +231,62 @@ def tier_names() -> list[str]:
     )
 
 
-def load_tier(name: str) -> dict[str, Any]:
-    """The TOML of a tier as nested mappings, laid on that of its `base`. Raises UsageError for an unknown name."""
-    if name not in tier_names():
-        raise unknown_name("tier", name, tier_names())
-    tree = tomllib.loads((resources.files("arena.tiers") / f"{name}.toml").read_text())
+def load_tier(tier: str) -> dict[str, Any]:
+    """The TOML of a tier as nested mappings, laid on that of its `base`.
+
+    `tier` is a name, or the path of a TOML file. Raises UsageError for an unknown name and an unreadable file.
+    """
+    tree = read_tier(tier)
     base = tree.pop("base", None)
-    return merge(load_tier(base), tree) if base else tree
+    if base is None:
+        return tree
+    if base not in tier_names():
+        raise unknown_name("tier", str(base), tier_names(), f"Given as base of '{tier}'.")
+    return merge(load_tier(base), tree)
+
+
+def read_tier(tier: str) -> dict[str, Any]:
+    """A tier's own TOML, its `base` not followed. Raises as `load_tier`."""
+    if tier in tier_names():
+        return tomllib.loads((resources.files("arena.tiers") / f"{tier}.toml").read_text())
+    path = Path(tier)
+    if path.suffix != ".toml":
+        if len(path.parts) == 1:
+            raise unknown_name("tier", tier, tier_names(), "Or the path of a file that ends in .toml.")
+        raise UsageError(f"a tier's file ends in .toml; given '{tier}'.")
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"'{tier}' cannot be read ({error.strerror}).") from None
+    except ValueError as error:
+        raise UsageError(f"'{tier}' is not TOML: {error}.") from None
+    for section in [tree, *_tables(tree, "envs", tier).values()]:
+        _tables(section, "algos", tier)
+    return tree
+
+
+def _tables(tree: Mapping[str, Any], key: str, tier: str) -> Mapping[str, Mapping[str, Any]]:
+    """The tables under `key`, by name. Raises UsageError if it holds anything else."""
+    found = tree.get(key, {})
+    if not isinstance(found, Mapping) or not all(isinstance(v, Mapping) for v in found.values()):
+        example = {"envs": "[envs.sokoban.bc]", "algos": "[algos.cispo.optim]"}[key]
+        raise UsageError(f"'{tier}': {key} holds a section for each name, as in {example}; given {found!r}.")
+    return found
+
+
+def method_sections(tree: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[str, Any]]:
+    """A tier's sections for methods, by environment ("" for all of them) and method."""
+    sections = {("", name): section for name, section in tree.get("algos", {}).items()}
+    for env, own in tree.get("envs", {}).items():
+        sections |= {(env, name): section for name, section in own.get("algos", {}).items()}
+    return sections
 
 
 def field_values(tier: str) -> list[dict[str, Any]]:
-    """Every field that `--set` takes: its value in the tier, the environments' own where they differ, its meaning."""
+    """Every field that `--set` takes: its value in the tier, the environments' own where they differ, what the sections
+    for methods say (by "method", or "environment/method"), its meaning."""
     tree = load_tier(tier)
+    methods = {f"{env}/{name}".lstrip("/"): own for (env, name), own in method_sections(tree).items()}
     per_env = tree.pop("envs", {})
     trees = {name: merge(tree, own) for name, own in per_env.items()}
     rows = []
@@ -254,6 +299,11 @@ def field_values(tier: str) -> list[dict[str, Any]]:
                 "field": path,
                 "value": value,
                 "environments": {name: v for name, v in own.items() if v != value},
+                "algorithms": {
+                    name: said
+                    for name, section in methods.items()
+                    if (said := _look_up(section, path, None)) is not None
+                },
                 "meaning": info.description or "",
             }
         )
@@ -264,7 +314,8 @@ def field_table(tier: str) -> list[dict[str, str]]:
     """`field_values` for people: values as `--set` takes them, in one column."""
     rows = []
     for row in field_values(tier):
-        own = ", ".join(f"{name} {_toml(value)}" for name, value in row["environments"].items())
+        special = row["environments"] | row["algorithms"]
+        own = ", ".join(f"{name} {_toml(value)}" for name, value in special.items())
         value = _toml(row["value"]) + (f" ({own})" if own else "")
         rows.append({"field": row["field"], "value": value, "meaning": row["meaning"]})
     return rows
@@ -286,7 +337,7 @@ def _leaves(section: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, F
 def _look_up(tree: Mapping[str, Any], path: str, default: Any) -> Any:
     value: Any = tree
     for part in path.split("."):
-        if part not in value:
+        if not isinstance(value, Mapping) or part not in value:
             return default
         value = value[part]
     return value
@@ -338,7 +389,8 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def resolve(
     tier: str, env: str, algorithm: str, seed: int, overrides: Mapping[str, Any] | None = None
 ) -> Recipe:
-    """The recipe of one cell: tier defaults, then the tier's section for the environment, then overrides.
+    """The recipe of one cell: tier defaults, then the tier's section for the environment, then that for the method (for
+    the method in this environment, if the tier has one), then overrides.
 
     Raises UsageError, naming the field, what was given and what is allowed.
     """
@@ -346,9 +398,11 @@ def resolve(
     per_env = tree.pop("envs", {})
     tree.pop("description", None)
     tree = merge(tree, per_env.get(env, {}))
+    per_method = tree.pop("algos", {})  # the environment's own laid on those for all
+    tree = merge(tree, per_method.get(base_of(algorithm), {}))
     tree = merge(tree, overrides or {})
     given = {
-        "tier": tier,
+        "tier": Path(tier).name,
         "algorithm": algorithm,
         "seed": seed,
         "code": code_of(algorithm),
@@ -365,6 +419,14 @@ def file_of(spec: str) -> tuple[str, str]:
     """The Python file that a spec like `./mine.py:my_method:width=0.3` names, "" if none, and the rest of the spec."""
     path, found, rest = spec.partition(".py:")
     return (f"{path}.py", rest) if found else ("", spec)
+
+
+def base_of(spec: str) -> str:
+    """The method that a spec begins with, without parameters and modifiers: `gspo` of `gspo:clip_low=3e-4+gigpo`."""
+    path, rest = file_of(spec)
+    head = re.split(r"\+\s*(?=[A-Za-z])", rest)[0]  # and not within "reinforce++"
+    name = head.split(":")[0].strip()
+    return f"{path}:{name}" if path else name
 
 
 @cache

@@ -9,7 +9,18 @@ from arena import recipe as recipe_module
 from arena.algorithms.catalog import get_algorithm
 from arena.algorithms.filtering import DynamicFilter
 from arena.errors import UsageError
-from arena.recipe import GIVEN, Recipe, field_table, load_tier, merge, parse_overrides, resolve, tier_names
+from arena.recipe import (
+    GIVEN,
+    Recipe,
+    base_of,
+    field_table,
+    field_values,
+    load_tier,
+    merge,
+    parse_overrides,
+    resolve,
+    tier_names,
+)
 
 TIER = {
     "description": "for this test",
@@ -46,6 +57,113 @@ def test_environment_sections_lie_on_the_tier_and_overrides_on_both(tier):
     assert over.env.options == {"size": 5, "slippery": True}
     # The tier itself is not changed.
     assert resolve("any", "sokoban", "grpo", 3) == sokoban
+
+
+#: A tier as a user writes one, with sections for methods.
+OWN = """
+base = "cpu"
+optim = { learning_rate = 1e-3, epochs = 3 }
+[kl]
+coef = 0.5
+[envs.sokoban.optim]
+learning_rate = 2e-3
+[algos.cispo.optim]
+learning_rate = 3e-3
+minibatches = 8
+[envs.sokoban.algos.cispo.optim]
+learning_rate = 4e-3
+[envs.sokoban.algos."reinforce++".kl]
+coef = 0.25
+"""
+
+
+@pytest.fixture
+def own(tmp_path):
+    path = tmp_path / "own.toml"
+    path.write_text(OWN)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("env", "algorithm", "rate", "minibatches", "coef"),
+    [
+        ("frozen_lake", "grpo", 1e-3, 4, 0.5),
+        ("sokoban", "grpo", 2e-3, 4, 0.5),
+        ("frozen_lake", "cispo", 3e-3, 8, 0.5),
+        ("frozen_lake", "cispo:clip_high=0.4+seqmask", 3e-3, 8, 0.5),
+        ("sokoban", "cispo+gigpo:omega=0.5", 4e-3, 8, 0.5),
+        ("sokoban", "reinforce++", 2e-3, 4, 0.25),
+        ("sokoban", "reinforce+++dynamic", 2e-3, 4, 0.25),
+        ("frozen_lake", "reinforce++", 1e-3, 4, 0.5),
+    ],
+)
+def test_a_methods_section_lies_on_its_environments(own, env, algorithm, rate, minibatches, coef):
+    made = resolve(own, env, algorithm, 0)
+    assert (made.optim.learning_rate, made.optim.minibatches, made.kl.coef) == (rate, minibatches, coef)
+    assert (made.optim.epochs, made.optim.warmup) == (3, resolve("cpu", env, "grpo", 0).optim.warmup)
+    # --set lies on both.
+    over = resolve(own, env, algorithm, 0, {"optim": {"learning_rate": 5e-3}})
+    assert (over.optim.learning_rate, over.optim.minibatches) == (5e-3, minibatches)
+
+
+def test_a_recipe_holds_its_tiers_values_and_the_name_of_its_file(own, tmp_path):
+    made = resolve(own, "sokoban", "cispo", 0)
+    assert made.tier == "own.toml"
+    elsewhere = tmp_path / "elsewhere" / "own.toml"
+    elsewhere.parent.mkdir()
+    elsewhere.write_text(OWN)
+    assert resolve(str(elsewhere), "sokoban", "cispo", 0).hash == made.hash
+    elsewhere.write_text(OWN.replace("4e-3", "5e-3"))
+    assert resolve(str(elsewhere), "sokoban", "cispo", 0).hash != made.hash
+    assert resolve(str(elsewhere), "sokoban", "grpo", 0) == resolve(own, "sokoban", "grpo", 0)
+    # The start is that of the base: it is shared.
+    assert made.start_hash == resolve("cpu", "sokoban", "cispo", 0).start_hash
+
+
+def test_fields_are_listed_with_what_methods_have_of_their_own(own):
+    rows = {row["field"]: row for row in field_table(own)}
+    assert rows["optim.learning_rate"]["value"] == ("0.001 (sokoban 0.002, cispo 0.003, sokoban/cispo 0.004)")
+    assert rows["kl.coef"]["value"] == "0.5 (sokoban/reinforce++ 0.25)"
+    values = {row["field"]: row["algorithms"] for row in field_values(own)}
+    assert values["optim.minibatches"] == {"cispo": 8}
+    assert values["optim.epochs"] == {}
+
+
+@pytest.mark.parametrize(
+    ("spec", "base"),
+    [
+        ("grpo", "grpo"),
+        ("gspo:clip_low=3e-4:clip_high=4e+4+gigpo:omega=1+dynamic", "gspo"),
+        ("reinforce++", "reinforce++"),
+        ("reinforce+++seqmask", "reinforce++"),
+        ("grpo + gigpo", "grpo"),
+        ("./mine.py:my_method:width=0.3+seqmask", "./mine.py:my_method"),
+    ],
+)
+def test_the_base_of_a_spec(spec, base):
+    assert base_of(spec) == base
+
+
+@pytest.mark.parametrize(
+    ("tier", "text", "message"),
+    [
+        ("cpuu", None, "unknown tier 'cpuu'. Did you mean 'cpu'? Allowed: cpu, cpu-stress. Or the path of a"),
+        ("a/cpu", None, "a tier's file ends in .toml; given 'a/cpu'."),
+        ("none.toml", None, "'none.toml' cannot be read (No such file or directory)."),
+        ("t.toml", "steps = ", "'t.toml' is not TOML: Invalid value"),
+        ("t.toml", 'base = "cpuu"', "unknown tier 'cpuu'. Did you mean 'cpu'? Allowed: cpu, cpu-stress. Given"),
+        ("t.toml", "[algos]\ncispo = 3", "'t.toml': algos holds a section for each name, as in [algos.cispo.o"),
+        ("t.toml", "envs = 3", "'t.toml': envs holds a section for each name, as in [envs.sokoban.bc]; given 3."),
+        ("t.toml", "[envs.sokoban]\nalgos = 3", "'t.toml': algos holds a section for each name"),
+    ],
+)  # fmt: skip
+def test_tier_files_that_cannot_be_read(tmp_path, monkeypatch, tier, text, message):
+    monkeypatch.chdir(tmp_path)
+    if text:
+        (tmp_path / tier).write_text(text)
+    with pytest.raises(UsageError) as error:
+        load_tier(tier)
+    assert str(error.value).startswith(message)
 
 
 def test_what_was_asked_for_is_not_overridden(tier):

@@ -8,25 +8,8 @@ from typing import Annotated
 
 import typer
 
+from arena.launch.manifest import usable_cpus
 from arena.launch.plan import Options
-
-RunsDir = Annotated[
-    Path, typer.Option("--runs-dir", envvar="ARENA_RUNS", help="Folder that holds the runs.", metavar="DIR")
-]
-Tier = Annotated[
-    str, typer.Option("--tier", help="Defaults of the recipe; see [bold]arena list tiers[/].", metavar="TIER")
-]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        help="Change a recipe field, e.g. [bold]--set kl.coef=0.02[/]. Repeatable.",
-        metavar="KEY=VALUE",
-    ),
-]
-
-DEFAULT_RUNS = Options.runs
-DEFAULT_TIER = Options.tier
 
 
 def whole_number(least: int) -> Callable[[str], int]:
@@ -38,3 +21,41 @@ def whole_number(least: int) -> Callable[[str], int]:
         raise typer.BadParameter(f"it takes a whole number from {least}; given '{text}'.")
 
     return parse
+
+
+def worker_count(asked: int | None, jobs: int) -> int:
+    """How many workers to start for so many jobs."""
+    return min(asked or usable_cpus(), max(1, jobs))
+
+
+RunsDir = Annotated[
+    Path, typer.Option("--runs-dir", envvar="ARENA_RUNS", help="Folder that holds the runs.", metavar="DIR")
+]
+Tier = Annotated[
+    str,
+    typer.Option(
+        "--tier",
+        help="Defaults of the recipe: one of [bold]arena list tiers[/], or a TOML file.",
+        metavar="TIER",
+    ),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Change a recipe field, e.g. [bold]--set kl.coef=0.02[/]. Repeatable.",
+        metavar="KEY=VALUE",
+    ),
+]
+
+Algos = Annotated[str, typer.Option("--algos", help="Comma list of algorithm specs, or all.", metavar="LIST")]
+Envs = Annotated[str, typer.Option("--envs", help="Comma list of environments, or all.", metavar="LIST")]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers", help="Cells at a time. Default: one per CPU.", metavar="N", parser=whole_number(1)
+    ),
+]
+
+DEFAULT_RUNS = Options.runs
+DEFAULT_TIER = Options.tier

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from arena.cli.options import DEFAULT_RUNS, DEFAULT_TIER, Overrides, RunsDir, Tier, whole_number
+from arena.cli.again import command_again, program
+from arena.cli.options import (
+    DEFAULT_RUNS,
+    DEFAULT_TIER,
+    Algos,
+    Envs,
+    Overrides,
+    RunsDir,
+    Tier,
+    Workers,
+    whole_number,
+    worker_count,
+)
 from arena.cli.tables import show
 from arena.errors import UsageError
 from arena.launch.estimate import tasks
 from arena.launch.local import Outcome, Setup, pending
 from arena.launch.local import run as launch
-from arena.launch.manifest import usable_cpus
 from arena.launch.overview import dry_run_rows, dry_run_totals, result_rows, warnings
 from arena.launch.plan import Options, Plan, build, check_existing, notices
 from arena.launch.progress import make_display
@@ -33,12 +43,8 @@ arena run --algos grpo,gspo+gigpo:omega=0.5 --set kl.coef=0 --name no-kl
 
 
 def run(
-    algos: Annotated[
-        str, typer.Option("--algos", help="Comma list of algorithm specs, or all.", metavar="LIST")
-    ] = Options.algos,
-    envs: Annotated[
-        str, typer.Option("--envs", help="Comma list of environments, or all.", metavar="LIST")
-    ] = Options.envs,
+    algos: Algos = Options.algos,
+    envs: Envs = Options.envs,
     tier: Tier = DEFAULT_TIER,
     num_seeds: Annotated[
         int | None,
@@ -63,12 +69,7 @@ def run(
             metavar="NAME",
         ),
     ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            "--workers", help="Cells at a time. Default: one per CPU.", metavar="N", parser=whole_number(1)
-        ),
-    ] = None,
+    workers: Workers = None,
     runs_dir: RunsDir = DEFAULT_RUNS,
     overrides: Overrides = None,
     reuse: Annotated[
@@ -115,22 +116,18 @@ def _reused(plan: Plan, names: list[str], runs_dir: Path) -> tuple[Path, ...]:
     return found
 
 
-def _workers(asked: int | None, jobs: int) -> int:
-    return min(asked or usable_cpus(), max(1, jobs))
-
-
 def _show_dry_run(plan: Plan, others: tuple[Path, ...], fresh: bool, workers: int | None) -> None:
     check_existing(plan, fresh)
     jobs = pending(plan, others, fresh)
     print(f"run {plan.run}, tier {plan.tier}; nothing is written\n")
     show(dry_run_rows(plan, jobs, others, fresh))
-    print(f"\n{dry_run_totals(plan, jobs, _workers(workers, len(plan.cells)))}")
+    print(f"\n{dry_run_totals(plan, jobs, worker_count(workers, len(plan.cells)))}")
 
 
 def _launch(plan: Plan, others: tuple[Path, ...], fresh: bool, workers: int | None) -> int:
-    count = _workers(workers, len(plan.cells))
+    count = worker_count(workers, len(plan.cells))
     jobs = pending(plan, others, fresh)
-    setup = Setup(count, _command(sys.argv, plan.name), fresh, others)
+    setup = Setup(count, command_again(plan.name), fresh, others)
     outcome = launch(plan, setup, make_display(tasks(jobs), count))
     _show_results(plan, outcome)
     return outcome.exit_code
@@ -151,22 +148,11 @@ def _show_results(plan: Plan, outcome: Outcome) -> None:
         what = (
             f"Stopped by {outcome.stopped_by.name}; resume" if outcome.stopped_by else "Run what failed again"
         )
-        print(f"\n{what} with:\n  {_command(sys.argv, plan.name)}")
+        print(f"\n{what} with:\n  {command_again(plan.name)}")
     print(f"\nRead it with:\n  {_report_command(plan)}")
-
-
-def _command(argv: list[str], name: str) -> str:
-    """This command as one to type again: it names its run and deletes nothing."""
-    words = [_program(argv[0]), *(word for word in argv[1:] if word != "--fresh")]
-    named = any(word == "--name" or word.startswith("--name=") for word in words)
-    return f"{words[0]} {shlex.join(words[1:] if named else [*words[1:], '--name', name])}"
 
 
 def _report_command(plan: Plan) -> str:
     default = Path(os.environ.get("ARENA_RUNS") or DEFAULT_RUNS)
     what = plan.name if plan.run.parent == default else str(plan.run)
-    return f"{_program(sys.argv[0])} report {shlex.quote(what)}"
-
-
-def _program(path: str) -> str:
-    return "python -m arena" if Path(path).name == "__main__.py" else "arena"
+    return f"{program()} report {shlex.quote(what)}"

@@ -104,8 +104,11 @@ def steps_done(job: Job) -> int:
     return status.step if status and status.hash == job.hash else 0
 
 
-def check_same_recipe(job: Job) -> None:
-    """Raise UsageError, saying what changed and what to do, if the job's folder was made by another recipe."""
+def check_same_recipe(job: Job, advice: str = "") -> None:
+    """Raise UsageError, saying what changed and what to do, if the job's folder was made by another recipe.
+
+    `advice` is what to do in a tune, which has fewer options than a run.
+    """
     status = status_of(job)
     old = read_recipe(job.directory)
     if (status is None and not old) or (status is not None and status.hash == job.hash):
@@ -121,10 +124,12 @@ def check_same_recipe(job: Job) -> None:
         f"its recipe.json does not say what (hash {status and status.hash} there, {job.hash} now)"
     ]
     lines = "\n".join(f"  {line}" for line in what)
-    raise UsageError(
-        f"the recipe of {job.label} has changed since run '{job.run.name}' was made:\n{lines}\n"
+    advice = advice or (
         f"Choose another --name (with --reuse {job.run.name} it takes what is the same from this run), undo the change "
         "to go on with this run, or delete the run and start over with --fresh."
+    )
+    raise UsageError(
+        f"the recipe of {job.label} has changed since run '{job.run.name}' was made:\n{lines}\n{advice}"
     )
 
 

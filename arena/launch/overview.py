@@ -101,7 +101,7 @@ def _success(plan: Plan) -> dict[Path, tuple[float, float]]:
     from arena.records.reader import load_evals
 
     found = {}
-    for job, cell in _finished(plan):
+    for job, cell in finished(plan):
         rates = success_by_eval(load_evals([cell]))
         rates = rates[rates.temperature == job.recipe.eval.temperature].sort_values("step")
         if len(rates):
@@ -114,10 +114,10 @@ def warnings(plan: Plan) -> list[str]:
     from arena.analysis.summary import skipped_updates
     from arena.records.reader import load_steps
 
-    return skipped_updates(load_steps([cell for _, cell in _finished(plan)]))
+    return skipped_updates(load_steps([cell for _, cell in finished(plan)]))
 
 
-def _finished(plan: Plan) -> list[tuple[Job, Cell]]:
+def finished(plan: Plan) -> list[tuple[Job, Cell]]:
     """The plan's finished cells, with what is on disk of each."""
     from arena.records.reader import read_run
 

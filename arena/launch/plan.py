@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from arena.errors import UsageError
 from arena.launch import folder
 from arena.launch.jobs import Job
-from arena.recipe import GIVEN, load_tier, merge, parse_overrides, resolve
+from arena.recipe import GIVEN, base_of, load_tier, merge, method_sections, parse_overrides, resolve
 
 if TYPE_CHECKING:
     from arena.algorithms.catalog import Algorithm
@@ -61,9 +61,9 @@ def build(options: Options) -> Plan:
     """The plan of `options`. Raises UsageError, naming the option, for anything unknown or impossible."""
     with _naming("--tier"):
         load_tier(options.tier)
-    if options.runs.exists() and not options.runs.is_dir():
-        raise UsageError(f"--runs-dir takes a folder; '{options.runs}' is a file.")
-    run = options.runs / _name(options)
+    _check_sections(options.tier)
+    check_runs_folder(options.runs)
+    run = options.runs / run_name(options.name, options.tier)
     envs, algos, seeds = _envs(options.envs), _algorithms(options.algos), _seeds(options)
     overrides = _overrides(options)
     cells = tuple(
@@ -77,19 +77,33 @@ def build(options: Options) -> Plan:
     return Plan(run, options.tier, _starts(cells), cells)
 
 
+def check_runs_folder(runs: Path) -> None:
+    """Raise UsageError if the folder that holds the runs is a file."""
+    if runs.exists() and not runs.is_dir():
+        raise UsageError(f"--runs-dir takes a folder; '{runs}' is a file.")
+
+
 def notices(plan: Plan) -> list[str]:
     """What a user may not expect of the plan's methods, each said once."""
-    from arena.algorithms import catalog
+    from arena.algorithms.catalog import algorithm_of
+    from arena.algorithms.catalog import notices as notices_of
 
-    made = {cell.algorithm: catalog.algorithm_of(cell.recipe) for cell in plan.cells}
-    return [note for algorithm in made.values() for note in catalog.notices(algorithm)]
+    made = {cell.algorithm: algorithm_of(cell.recipe) for cell in plan.cells}
+    return [note for algorithm in made.values() for note in notices_of(algorithm)]
 
 
 def _starts(cells: Sequence[Job]) -> tuple[Job, ...]:
-    """One start per environment and seed; every algorithm's recipe defines the same one."""
+    """One start per environment and seed. Raises UsageError unless every algorithm's recipe defines the same one."""
     starts: dict[Path | None, Job] = {}
     for cell in cells:
-        starts.setdefault(cell.needs, Job("start", cell.recipe, cell.run))
+        start = starts.setdefault(cell.needs, Job("start", cell.recipe, cell.run))
+        if start.hash != cell.recipe.start_hash:
+            ours, theirs = cell.recipe.start_fields(), start.recipe.start_fields()
+            changed = ", ".join(key for key in ours if ours[key] != theirs[key])
+            raise UsageError(
+                f"--tier: '{cell.algorithm}' and '{start.recipe.algorithm}' would begin {cell.env} from different "
+                f"starts (they differ in {changed}); a section for a method may not change what the start depends on."
+            )
     return tuple(starts.values())
 
 
@@ -119,6 +133,41 @@ def _naming(option: str) -> Generator[None]:
         yield
     except UsageError as error:
         raise UsageError(f"{option}: {error}") from None
+
+
+def _check_sections(tier: str) -> None:
+    """Raise UsageError for a section of the tier whose environment, method or fields do not exist."""
+    from arena.algorithms.catalog import get_algorithm
+    from arena.envs import ENVS, env_class
+
+    tree = load_tier(tier)
+    check_given(tree, f"--tier: '{tier}'")
+    for env, section in tree.get("envs", {}).items():
+        with _naming(f"--tier: '{tier}', envs.{env}"):
+            env_class(env)
+        check_given(section, f"--tier: '{tier}', envs.{env}")
+    for (env, name), section in method_sections(tree).items():
+        where = f"--tier: '{tier}', {f'envs.{env}.' if env else ''}algos.{name}"
+        check_given(section, where)
+        with _naming(where):
+            get_algorithm(name, {})
+            if base_of(name) != name:
+                raise UsageError(f"a section is for a method, without parameters: '{base_of(name)}'.")
+            for each in [env] if env else ENVS:
+                resolve(tier, each, name, 0)
+
+
+def check_given(tree: Mapping[str, Any], where: str) -> None:
+    """Raise UsageError for a field that an option gives."""
+    for key, option in GIVEN.items():
+        if _holds(tree, key):
+            raise UsageError(f"{where} {key}: use {option}.")
+
+
+def _holds(tree: Mapping[str, Any], field: str) -> bool:
+    section, _, leaf = field.rpartition(".")
+    inner = tree.get(section, {}) if section else tree
+    return isinstance(inner, Mapping) and leaf in inner
 
 
 def _envs(text: str) -> list[str]:
@@ -159,8 +208,10 @@ def _seeds(options: Options) -> list[int]:
     return list(dict.fromkeys(int(t) for t in texts))
 
 
-def _name(options: Options) -> str:
-    name = f"{options.tier}-{datetime.now():%Y%m%d-%H%M%S}" if options.name is None else options.name
+def run_name(given: str | None, tier: str) -> str:
+    """The name of a run: as given, else the tier's and the time. Raises UsageError for one that is no folder's name."""
+    label = re.sub(r"[^A-Za-z0-9._-]|^[._-]+", "", Path(tier).name.removesuffix(".toml")) or "tier"
+    name = f"{label}-{datetime.now():%Y%m%d-%H%M%S}" if given is None else given
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise UsageError(
             f"--name takes letters, digits, '.', '_' and '-', beginning with a letter or digit; "
@@ -173,10 +224,7 @@ def _overrides(options: Options) -> dict[str, Any]:
     tree = parse_overrides(options.overrides)
     if "env" in tree and not isinstance(tree["env"], dict):
         raise UsageError(f"--set env={tree['env']}: use --envs.")
-    for key, option in GIVEN.items():
-        section, _, leaf = key.rpartition(".")
-        if leaf in (tree.get(section, {}) if section else tree):
-            raise UsageError(f"--set {key}: use {option}.")
+    check_given(tree, "--set")
     if options.steps is None:
         return tree
     if "steps" in tree:

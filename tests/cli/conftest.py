@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from arena.cli import main, run
+from arena.cli import main, run, tune
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "runs"
     monkeypatch.setenv("ARENA_RUNS", str(folder))
     monkeypatch.setattr(run, "Setup", partial(run.Setup, execute="tests.launch.fake_jobs:run"))
+    monkeypatch.setattr(tune, "Setup", partial(tune.Setup, execute="tests.launch.scored_jobs:run"))
     return folder
 
 

@@ -4,13 +4,17 @@ import sys
 from functools import partial
 from types import SimpleNamespace
 
-from arena.cli import main, run
+from arena.cli import main, run, tune
 
 if __name__ == "__main__":
     # The real catalog imports torch, which takes seconds; with it these processes would be mostly imports.
     catalog = SimpleNamespace(
-        CATALOG={}, get_algorithm=lambda spec, parts: None, algorithm_of=lambda recipe: object()
+        CATALOG={},
+        get_algorithm=lambda spec, parts: None,
+        algorithm_of=lambda recipe: object(),
+        notices=lambda algorithm: [],
     )
     sys.modules["arena.algorithms.catalog"] = catalog  # ty: ignore[invalid-assignment]
     run.Setup = partial(run.Setup, execute="tests.launch.fake_jobs:run")
+    tune.Setup = partial(tune.Setup, execute="tests.launch.scored_jobs:run")
     main()

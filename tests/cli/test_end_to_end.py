@@ -2,11 +2,13 @@
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from arena.cli import run as run_command
+from arena.cli import tune as tune_command
 from arena.launch.local import Setup
 from tests.algorithms.test_user import readme_example
 
@@ -47,6 +49,52 @@ def test_run_again_and_report(arena, runs: Path, monkeypatch):
     assert report.code == 0, report.err
     assert [Path(line).name for line in report.out.splitlines()] == ["report.html", "report.pdf"]
     assert all(Path(line).stat().st_size > 1000 for line in report.out.splitlines())
+
+
+@pytest.mark.slow
+def test_tune_then_run_on_the_tier_that_it_wrote(arena, runs: Path, monkeypatch):
+    for command in (run_command, tune_command):
+        monkeypatch.setattr(command, "Setup", Setup)  # real jobs
+    sizes = [word for pair in pairwise(TINY) if pair[0] == "--set" for word in pair]
+    sizes += ["--set", "steps=1", "--set", "bc.expert_noise=0.2"]
+    words = ["--algos", "grpo,sampo", "--envs", "frozen_lake", "--workers", "1"]
+    tune = [
+        "tune",
+        *words,
+        *sizes,
+        "--name",
+        "t",
+        "--num-seeds",
+        "1",
+        "--grid",
+        "optim.learning_rate=1e-3,2e-3",
+    ]
+    result = arena(*tune)
+
+    assert result.code == 0, result.err
+    found = json.loads((runs / "t" / "tune.json").read_text())
+    scores = [(score["mean"], score["values"]) for trial in found["trials"] for score in trial["scores"]]
+    assert scores == [(0.0, 1)] * 4  # a model that was hardly cloned
+    # All tie: the change from the tier's 6e-4 to 1e-3 is the smaller one.
+    assert [score["chosen"] for trial in found["trials"] for score in trial["scores"]] == [True] * 2 + [
+        False
+    ] * 2
+    again = arena(*tune)
+    assert (again.code, again.out, again.err) == (0, result.out, "")
+
+    tier = str(runs / "t" / "tier.toml")
+    after = arena("run", *words, "--tier", tier, "--seeds", "1000", "--name", "after", "--reuse", "t/trial-0")
+    assert after.code == 0, after.err
+    # The start is the tune's; the cells' recipes are the chosen ones under the tier's name.
+    assert "frozen_lake/bc/seed-1000" not in after.err
+    for algo in ("grpo", "sampo"):
+        ours, theirs = (
+            json.loads((runs / run / "cells/frozen_lake" / algo / "seed-1000/recipe.json").read_text())
+            for run in ("after", "t/trial-0")
+        )
+        assert (ours["tier"], theirs["tier"]) == ("tier.toml", "cpu")
+        same = ours.keys() - {"tier", "hash"}
+        assert {key: ours[key] for key in same} == {key: theirs[key] for key in same}
 
 
 @pytest.mark.slow

@@ -202,6 +202,45 @@ def test_refusals_name_option_given_and_allowed(options, message):
     assert str(error.value).startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[algos.cisp.optim]", "--tier: 't.toml', algos.cisp: unknown algorithm 'cisp'. Did you mean 'cispo'? Al"),
+        ('[algos."cispo:clip_high=1"]', "--tier: 't.toml', algos.cispo:clip_high=1: a section is for a method, wit"),
+        ("[envs.sokobn.bc]", "--tier: 't.toml', envs.sokobn: unknown environment 'sokobn'. Did you mean 'sokoban'?"),
+        ("[algos.cispo.optim]\nrate = 1", "--tier: 't.toml', algos.cispo: unknown recipe field 'optim.rate'."),
+        (
+            "[envs.sokoban.algos.gspo.kl]\ncoef = -1",
+            "--tier: 't.toml', envs.sokoban.algos.gspo: recipe field kl.coef: input should be greater than or equal "
+            "to 0; given -1.",
+        ),
+        ("[algos.grpo]\nseed = 3", "--tier: 't.toml', algos.grpo seed: use --seeds."),
+        ("seed = 3", "--tier: 't.toml' seed: use --seeds."),
+        ("[algos.grpo]\nkl = 3", "--tier: 't.toml', algos.grpo: recipe field kl is a section: set its fields kl.coef"),
+        (
+            "[algos.gspo.bc]\nsteps = 3",
+            "--tier: 'gspo' and 'grpo' would begin frozen_lake from different starts (they differ in bc); a section "
+            "for a method may not change what the start depends on.",
+        ),
+    ],
+)  # fmt: skip
+def test_sections_of_a_tier_file_are_checked_used_or_not(tmp_path, monkeypatch, text, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.toml").write_text(f'base = "cpu"\n{text}\n')
+    with pytest.raises(UsageError) as error:
+        plan(algos="grpo,gspo", tier="t.toml")
+    assert str(error.value).startswith(message)
+
+
+def test_a_tier_file_with_a_section_for_a_users_own_method(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(HOLDS_A_TENSOR)
+    (tmp_path / "my tier.toml").write_text('base = "cpu"\n[algos."./mine.py:one"]\nsteps = 3\n')
+    found = plan(algos="./mine.py:one:clip_low=0.1,./mine.py:two", tier="my tier.toml", name=None)
+    assert [cell.recipe.steps for cell in found.cells] == [3, 52]
+    assert re.fullmatch(r"mytier-\d{8}-\d{6}", found.name)
+
+
 def test_two_specs_of_one_folder_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a").mkdir()
