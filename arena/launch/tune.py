@@ -25,7 +25,6 @@ from arena.launch.plan import Options, Plan, build, check_given, check_runs_fold
 from arena.launch.progress import make_display
 from arena.recipe import (
     base_of,
-    field_values,
     merge,
     method_sections,
     parse_overrides,
@@ -131,14 +130,15 @@ def parse_grid(texts: Sequence[str]) -> dict[str, list[str]]:
     return grid
 
 
-def default_grid(tier: str) -> dict[str, list[str]]:
-    """Half the tier's learning rate, the rate itself and twice it."""
-    row = next(row for row in field_values(tier) if row["field"] == DEFAULT_FIELD)
-    if row["environments"] or row["algorithms"]:
+def default_grid(base: Plan) -> dict[str, list[str]]:
+    """Half the learning rate that the cells have, the rate itself and twice it."""
+    rates = sorted({cell.recipe.optim.learning_rate for cell in base.cells})
+    if len(rates) > 1:
         raise UsageError(
-            f"--tier: '{tier}' has more than one {DEFAULT_FIELD}, so there is no grid by default; give --grid."
+            f"--grid: the tier has several values of {DEFAULT_FIELD} here ({', '.join(map(repr, rates))}), so there is "
+            "no grid by default; tune one environment at a time, or give --grid."
         )
-    return {DEFAULT_FIELD: [repr(factor * row["value"]) for factor in DEFAULT_FACTORS]}
+    return {DEFAULT_FIELD: [repr(factor * rates[0]) for factor in DEFAULT_FACTORS]}
 
 
 def points(grid: Grid) -> list[dict[str, str]]:
@@ -157,7 +157,7 @@ def build_tune(options: Options, grid_texts: Sequence[str]) -> Tune:
     grid = parse_grid(grid_texts)
     base = build(replace(options, name="base", runs=here))
     _check_bases(base)
-    grid = grid or default_grid(options.tier)
+    grid = grid or default_grid(base)
     _check_not_set(grid, options.overrides)
     settings = points(grid)
     trials = tuple(

@@ -7,7 +7,7 @@ import pytest
 from arena.errors import UsageError
 from arena.launch import tune
 from arena.launch.plan import Options
-from arena.launch.tune import Result, build_tune, default_grid, parse_grid, points
+from arena.launch.tune import Result, build_tune, parse_grid, points
 from arena.recipe import resolve
 
 
@@ -28,10 +28,9 @@ def test_points_are_the_product_the_last_field_fastest():
 
 
 def test_the_default_grid_lies_around_the_tiers_learning_rate(tmp_path):
-    assert default_grid("cpu") == {"optim.learning_rate": ["0.0003", "0.0006", "0.0012"]}
     made = build(tmp_path)
     rates = [{c.recipe.optim.learning_rate for c in trial.plan.cells} for trial in made.trials]
-    assert rates == [{3e-4}, {6e-4}, {1.2e-3}]
+    assert rates == [{2e-4}, {4e-4}, {8e-4}]
     assert made.trials[1].plan.cells[0].recipe == resolve("cpu", "sokoban", "grpo", 1000)
 
 
@@ -94,8 +93,9 @@ def test_refusals_come_before_anything_is_written(tmp_path, grid, options, messa
 def test_a_tier_of_several_learning_rates_has_no_default_grid(tmp_path):
     path = tmp_path / "own.toml"
     path.write_text('base = "cpu"\n[algos.cispo.optim]\nlearning_rate = 1e-4\n')
-    with pytest.raises(UsageError, match=r"has more than one optim\.learning_rate"):
-        build(tmp_path, tier=str(path))
+    with pytest.raises(UsageError, match=r"several values of optim\.learning_rate here \(0\.0001, 0\.0004\)"):
+        build(tmp_path, tier=str(path), algos="grpo,cispo")
+    assert len(build(tmp_path, tier=str(path), algos="cispo").trials) == 3
     assert len(build(tmp_path, "kl.coef=0,1", tier=str(path)).trials) == 2
 
 
