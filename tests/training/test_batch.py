@@ -70,7 +70,7 @@ def sampled(start):
 def make(sampled, spec):
     world, groups = sampled
     batch = build_batch(
-        groups, world.model, world.reference, get_algorithm(spec), tiny(spec), world.codec.pad_id
+        groups, world.model, world.reference, get_algorithm(spec), tiny(spec), world.codec.pad_id, 1.0
     )
     return batch, [t for g in groups for e in g.episodes for t in e.turns]
 
@@ -115,7 +115,7 @@ def test_energy_is_the_frozen_references(sampled, start):
     with torch.no_grad():
         world.model.model.norm.weight.mul_(1.5)
     batch = build_batch(
-        groups, world.model, world.reference, get_algorithm("actfocus"), tiny(), world.codec.pad_id
+        groups, world.model, world.reference, get_algorithm("actfocus"), tiny(), world.codec.pad_id, 1.0
     )
     expected = score(world.reference, batch.rows, 1.0, 256)
     assert torch.equal(batch.reference.energy, expected.energy)
@@ -144,7 +144,7 @@ def test_micro_batches_of_scoring_do_not_change_the_batch(sampled):
     world, groups = sampled
     recipe = tiny(optim={"micro_rows": 3})
     small = build_batch(
-        groups, world.model, world.reference, get_algorithm("grpo"), recipe, world.codec.pad_id
+        groups, world.model, world.reference, get_algorithm("grpo"), recipe, world.codec.pad_id, 1.0
     )
     whole, _ = make(sampled, "grpo")
     for name in ("logprob", "entropy", "energy", "centred_energy"):
@@ -156,7 +156,7 @@ def test_the_sampling_temperature_is_applied_when_scoring(start):
     recipe = tiny(rollout={"temperature": 0.7})
     groups = generate(1, get_algorithm("grpo"), recipe, world.roller, world.model)
     batch = build_batch(
-        groups, world.model, world.reference, get_algorithm("grpo"), recipe, world.codec.pad_id
+        groups, world.model, world.reference, get_algorithm("grpo"), recipe, world.codec.pad_id, 1.0
     )
     assert (batch.sampler_logprob - batch.old.logprob)[batch.rows.mask].abs().max() < 1e-5
     warm = score(world.model, batch.rows, 1.0, 256)
