@@ -109,10 +109,9 @@ def _start(recipe: Recipe) -> tuple[float, float]:
 
 def _step_seconds(recipe: Recipe) -> float:
     from arena.algorithms.catalog import algorithm_of
-    from arena.algorithms.values import Critic
 
     algorithm = algorithm_of(recipe)
-    models = 1 if not isinstance(algorithm.value, Critic) else 2
+    models = 2 if getattr(algorithm.value, "kind", "") == "critic" else 1
     rollout = _ROLLOUT * _reading(recipe) * (_FILTER_ROUNDS if algorithm.filter else 1)
     rate = rollout + (_SCORING + _UPDATE * recipe.optim.epochs) * models
     return _episodes(recipe) * _turns(recipe) * _tokens(recipe) * rate * _size(recipe)

@@ -11,10 +11,12 @@ if __name__ == "__main__":
     catalog = SimpleNamespace(
         CATALOG={},
         get_algorithm=lambda spec, parts: None,
-        algorithm_of=lambda recipe: object(),
+        algorithm_of=lambda recipe: SimpleNamespace(name=recipe.algorithm, value=None, filter=None),
         notices=lambda algorithm: [],
     )
+    trial = SimpleNamespace(try_out=lambda algorithm: None)
     sys.modules["arena.algorithms.catalog"] = catalog  # ty: ignore[invalid-assignment]
+    sys.modules["arena.algorithms.trial"] = trial  # ty: ignore[invalid-assignment]
     run.Setup = partial(run.Setup, execute="tests.launch.fake_jobs:run")
     tune.Setup = partial(tune.Setup, execute="tests.launch.scored_jobs:run")
     main()
