@@ -125,7 +125,10 @@ def test_a_method_whose_loss_is_nan_does_not_pass_for_stable(arena, runs: Path, 
     monkeypatch.setattr(run_command, "Setup", Setup)  # real jobs
     monkeypatch.chdir(tmp_path)
     Path("nan.py").write_text(
-        readme_example().replace("ratio * advantage", "ratio * advantage * float('nan')")
+        # Not on the two rows on which a plan tries a method: that is refused.
+        readme_example().replace(
+            "ratio * advantage", "ratio * advantage * (float('nan') if len(ratio) > 2 else 1.0)"
+        )
     )
     words = [*TINY, "--steps", "1"]
     words[words.index("grpo,sampo")] = "nan.py:my_method"
