@@ -36,7 +36,7 @@ class SharedValue:
     """SAPO's value (arXiv 2608.19842, v3): v = (z_w+ - z_w-) / tau, the logits of two vocabulary entries that are
     reserved for it, before the response (V) and after it (Q). One trajectory per task, one backward pass.
 
-    The coefficients are not published: docs/algorithms/sapo-sr.md says how these were chosen.
+    The coefficients are not published; these are first guesses (docs/algorithms/sapo-sr.md).
     """
 
     kind: ClassVar[str] = "shared_value"
