@@ -111,6 +111,11 @@ class RolloutConfig(Section):
         "the model sees all that was said before.",
     )
 
+    @property
+    def episodes(self) -> int:
+        """Episodes of a rollout round."""
+        return self.groups * self.group_size
+
 
 class OptimConfig(Section):
     """The policy update."""

@@ -11,6 +11,8 @@ STD_EPSILON = 1e-6
 #: A group whose values differ by less than this, relative to their size, is a group of equal values: what is
 #: left is rounding of sums of rewards.
 EQUAL_TOLERANCE = 1e-9
+#: The same for what is computed from values of a model, which are in float32.
+EQUAL_TOLERANCE_OF_VALUES = 1e-6
 
 
 def group_normalised(
@@ -83,10 +85,6 @@ def generalised_advantage(
         out[i] = delta + gamma * lam * next_advantage
         following[episodes[i]] = values[i], out[i]
     return reward.new_tensor(out, dtype=torch.float64)
-
-
-#: The same for what is computed from values of a model, which are in float32.
-EQUAL_TOLERANCE_OF_VALUES = 1e-6
 
 
 def whitened(

@@ -1,4 +1,4 @@
-"""This command as a person may type it again."""
+"""This command as a person may type it again, and when to."""
 
 from __future__ import annotations
 
@@ -6,12 +6,27 @@ import shlex
 import sys
 from pathlib import Path
 
+from arena.launch.local import Outcome
+
 
 def command_again(name: str) -> str:
     """The command of this process: it names its run, and deletes nothing."""
     words = [word for word in sys.argv[1:] if word != "--fresh"]
     named = any(word == "--name" or word.startswith("--name=") for word in words)
     return f"{program()} {shlex.join(words if named else [*words, '--name', name])}"
+
+
+def show_unfinished(outcome: Outcome, again: str) -> None:
+    """Print what failed and, after a failure or a stop, the command that goes on."""
+    if outcome.failures:
+        print("\nFailed:")
+        for label, reason in outcome.failures.items():
+            print(f"  {label}: {reason}")
+    if outcome.exit_code:
+        what = (
+            f"Stopped by {outcome.stopped_by.name}; resume" if outcome.stopped_by else "Run what failed again"
+        )
+        print(f"\n{what} with:\n  {again}")
 
 
 def program() -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from arena.cli.again import command_again, program
+from arena.cli.again import command_again, program, show_unfinished
 from arena.cli.options import (
     DEFAULT_RUNS,
     DEFAULT_TIER,
@@ -140,15 +140,7 @@ def _show_results(plan: Plan, outcome: Outcome) -> None:
         show(rows)
         for warning in warnings(plan):
             print(f"\nWarning: {warning}")
-    if outcome.failures:
-        print("\nFailed:")
-        for label, reason in outcome.failures.items():
-            print(f"  {label}: {reason}")
-    if outcome.exit_code:
-        what = (
-            f"Stopped by {outcome.stopped_by.name}; resume" if outcome.stopped_by else "Run what failed again"
-        )
-        print(f"\n{what} with:\n  {command_again(plan.name)}")
+    show_unfinished(outcome, command_again(plan.name))
     print(f"\nRead it with:\n  {_report_command(plan)}")
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from arena.cli.again import command_again, program
+from arena.cli.again import command_again, program, show_unfinished
 from arena.cli.options import (
     DEFAULT_RUNS,
     DEFAULT_TIER,
@@ -143,15 +143,8 @@ def _show_results(planned: Tune, outcome: Outcome, again: str) -> None:
     show(tuning.result_rows(planned, tuning.results(planned)))
     for warning in tuning.trial_warnings(planned):
         print(f"\nWarning: {warning}")
-    if outcome.failures:
-        print("\nFailed:")
-        for label, reason in outcome.failures.items():
-            print(f"  {label}: {reason}")
+    show_unfinished(outcome, again)
     if outcome.exit_code:
-        what = (
-            f"Stopped by {outcome.stopped_by.name}; resume" if outcome.stopped_by else "Run what failed again"
-        )
-        print(f"\n{what} with:\n  {again}")
         return
     options, path = planned.options, shlex.quote(str(tuning.tier_file(planned)))
     print("\nChosen (*): the highest success minus spread. Run them, on other seeds, with:")

@@ -283,8 +283,7 @@ def _check_group(algorithm: Algorithm, cell: Job) -> None:
 
 
 def _check_minibatches(cell: Job) -> None:
-    rollout, given = cell.recipe.rollout, cell.recipe.optim.minibatches
-    episodes = rollout.groups * rollout.group_size
+    episodes, given = cell.recipe.rollout.episodes, cell.recipe.optim.minibatches
     if given > episodes:
         raise UsageError(
             f"recipe field optim.minibatches: at most the {episodes} episodes of a step "

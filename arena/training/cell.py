@@ -189,9 +189,9 @@ def generate(
 
 def group_shape(algorithm: Algorithm, recipe: Recipe) -> tuple[int, int]:
     """Episodes of a task and tasks of a round. A single-rollout method plays as many tasks as others play episodes."""
-    size, groups = recipe.rollout.group_size, recipe.rollout.groups
+    rollout = recipe.rollout
     single = algorithm.value is not None and algorithm.value.single_rollout
-    return (1, groups * size) if single else (size, groups)
+    return (1, rollout.episodes) if single else (rollout.group_size, rollout.groups)
 
 
 def _round(
