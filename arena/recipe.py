@@ -34,7 +34,7 @@ START_FIELDS: dict[str, Any] = {
     "rollout": {"max_response_tokens", "layout"},
 }
 #: Raised when the start that a recipe makes changes: an older one is not taken for it.
-START_VERSION = 2
+START_VERSION = 3
 #: Fields that `--set` may not touch, and the option of `arena run` that gives them.
 GIVEN = {"tier": "--tier", "algorithm": "--algos", "code": "--algos", "seed": "--seeds", "env.name": "--envs"}
 

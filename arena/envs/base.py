@@ -42,6 +42,12 @@ class TextEnv(gymnasium.Env[str, str]):
     fully_observed: ClassVar[bool] = True
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's annotation)
+    #: Characters that an observation and an action may have.
+    longest_observation: ClassVar[int] = 4096
+    longest_action: ClassVar[int] = 64
+    #: Largest share of the expert's compact response that the action block may take: what is done to action tokens
+    #: alone needs a thought that outweighs them. An environment whose action is a text of its own says so here.
+    largest_action_share: ClassVar[float] = 0.1
     #: The share of all tasks (by content) that belongs to the evaluation split.
     eval_share: ClassVar[float] = 0.25
 
@@ -55,8 +61,9 @@ class TextEnv(gymnasium.Env[str, str]):
         #: Whether an action in a state always has the same outcome; a subclass may set it to False.
         self.deterministic = True
         charset = "".join(sorted(set(string.printable) | set("√")))
-        self.observation_space = gymnasium.spaces.Text(max_length=4096, min_length=0, charset=charset)
-        self.action_space = gymnasium.spaces.Text(max_length=64, min_length=0, charset=charset)
+        longest, spoken = self.longest_observation, self.longest_action
+        self.observation_space = gymnasium.spaces.Text(max_length=longest, min_length=0, charset=charset)
+        self.action_space = gymnasium.spaces.Text(max_length=spoken, min_length=0, charset=charset)
 
     @property
     @abstractmethod

@@ -30,9 +30,6 @@ from arena.envs.base import TextEnv
 from arena.recipe import EnvConfig
 from arena.seeding import EVAL_SEED_START
 
-#: Largest share of the expert's response that the action block may take: the ablations of action tokens need
-#: a thought that outweighs it.
-ACTION_SHARE = 0.1
 _LOOK_ALIKES = str.maketrans({"a": "а", "c": "с", "e": "е", "g": "ɡ", "i": "і", "o": "о", "p": "р", "t": "т"})
 #: Actions of other environments: an environment may know some of them, so only an exception is a fault.
 _FOREIGN = ("up", "search[shoes]", "click[buy now]", "go to cabinet 1", "place 1 at row 1", "print(1)")
@@ -305,9 +302,10 @@ def _action_share(subject: _Subject) -> str:
         block = len(action) + 2
         largest = max(largest, block / (block + len(thought) + 3))
     message = (
-        f"the action block is {largest:.1%} of a response; at most {ACTION_SHARE:.0%}: lengthen the thought"
+        f"the action block is {largest:.1%} of a response; at most {env.largest_action_share:.0%}: lengthen the "
+        "thought"
     )
-    _require(largest <= ACTION_SHARE, message)
+    _require(largest <= env.largest_action_share, message)
     return f"the action block is at most {largest:.1%} of a response"
 
 

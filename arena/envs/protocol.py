@@ -39,8 +39,8 @@ class Parsed:
 
 
 def format_response(thought: str, action: str) -> str:
-    """The strictly valid response of an expert."""
-    return f"<think>{thought}</think><action>{action}</action>"
+    """The strictly valid response of an expert. The spaces belong to the words after them: see the tokenizer."""
+    return f"<think> {thought}</think><action> {action}</action>"
 
 
 def parse_response(text: str) -> Parsed:

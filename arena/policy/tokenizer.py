@@ -1,8 +1,9 @@
 """The CPU tier's tokenizer, and text of sampled ids without re-encoding.
 
 Deterministic and closed under concatenation: every token stands for one literal string, so the text of a
-response is the joined text of its ids and character ranges are exact. Words of the environments are one token
-each (with or without a leading space), tags are one token each, printable ASCII is always encodable.
+response is the joined text of its ids and character ranges are exact. A word of the environments is one token
+together with the space before it, which keeps the vocabulary small; tags are one token each, printable ASCII is
+always encodable.
 """
 
 from __future__ import annotations
@@ -23,10 +24,15 @@ _PRETOKEN = r"</?(?:think|action)>| ?[A-Za-z_]+| ?[0-9]+| ?[^A-Za-z0-9_\s]|\s"
 
 def build_tokenizer(words: Iterable[str]) -> PreTrainedTokenizerFast:
     """A word-level tokenizer over `words`, the tags and printable ASCII; pad, eos, unk and what is reserved beside."""
-    pieces = [PAD, EOS, UNK, *TAGS, *string.printable]
-    for word in sorted(set(words)):
-        pieces += [word, f" {word}"]
-    pieces += RESERVED
+    pieces = [
+        PAD,
+        EOS,
+        UNK,
+        *TAGS,
+        *string.printable,
+        *(f" {word}" for word in sorted(set(words))),
+        *RESERVED,
+    ]
     vocabulary = {piece: index for index, piece in enumerate(dict.fromkeys(pieces))}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=UNK, continuing_subword_prefix=""))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_PRETOKEN), "isolated")

@@ -64,7 +64,7 @@ def demonstrate(recipe: Recipe) -> tuple[list[Demonstration], float]:
             options = env.admissible_actions()
             action = options[rng.integers(len(options))] if noisy else env.expert_action()
             prompt = shown(env, history, observation, recipe.env.history, recipe.rollout.layout)
-            response = format_response(f" {env.thought()}", action)
+            response = format_response(env.thought(), action)
             turns.append(Demonstration(episode, len(turns), task_seed, prompt, response))
             history.append((observation, action))
             observation, _, terminated, truncated, info = env.step(action)

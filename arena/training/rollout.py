@@ -72,7 +72,7 @@ def build_prompt(env: TextEnv, history: Sequence[tuple[str, str]], observation: 
     history = history[len(history) - min(keep, len(history)) :]
     if env.observation_style == "compact":
         earlier = [part for pair in history for part in pair]
-        return " ".join([env.instruction, *earlier, observation])
+        return " ".join(["", env.instruction, *earlier, observation])
     earlier = [f"Earlier observation:\n{seen}\nYour action: {done}\n" for seen, done in history]
     return "\n".join([env.instruction, "", *earlier, f"Current observation:\n{observation}", ""])
 
