@@ -92,7 +92,8 @@ def beside_verl(rows: int, tokens: int) -> str:
     generator = torch.Generator().manual_seed(0)
     old = -torch.rand(rows, tokens, generator=generator)
     advantage = torch.randn(rows, 1, generator=generator).expand(rows, tokens).contiguous()
-    mask = torch.rand(rows, tokens, generator=generator) < 0.8
+    length = torch.randint(tokens // 2, tokens + 1, (rows, 1), generator=generator)
+    mask = torch.arange(tokens) < length
     lines = []
     for ours, theirs, mode in (
         ("grpo", "vanilla", "token-mean"),

@@ -35,11 +35,10 @@ def denominators(
     """The denominators of a whole mini-batch. Sequences without a response token do not count; a turn is a run of
     sampled tokens."""
     units = Units.of(sequence_id, mask)
-    tokens_per_unit = units.sum(torch.ones_like(weight))
     return Denominators(
-        weight=float(weight[mask].double().sum()),
+        weight=float(weight.masked_fill(~mask, 0).sum(dtype=torch.float64)),
         tokens=float(mask.sum()),
-        sequences=float((tokens_per_unit > 0).sum()),
+        sequences=float((units.tokens > 0).sum()),
         turns=float((mask & ~functional.pad(mask, (1, -1))).sum()),
     )
 
@@ -78,7 +77,7 @@ class TokenMean:
         sequences: float,
     ) -> Float[Tensor, ""]:
         """sum(w v) / sum(w)."""
-        weighted = torch.where(units.mask, values * weight, torch.zeros_like(values))
+        weighted = (values * weight).masked_fill(~units.mask, 0)
         return weighted.sum() / max(weight_total, 1e-12)
 
 

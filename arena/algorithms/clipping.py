@@ -46,30 +46,30 @@ class Clip(Protocol):
         ...
 
 
-def _bounded_exp(log_ratio: Float[Tensor, "rows tokens"]) -> Float[Tensor, "rows tokens"]:
+def _bounded_exp(log_ratio: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The ratio of a log ratio, bounded before exp."""
     return log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
 
 
 def _sequence_ratio(log_ratio: Float[Tensor, "rows tokens"], units: Units) -> Float[Tensor, "rows tokens"]:
     """exp(mean_t log_ratio_t) at every token of the sequence, each token's gradient through its own log ratio."""
-    mean = units.spread(units.mean(log_ratio.detach()))
-    return _bounded_exp(mean + (log_ratio - log_ratio.detach()))  # the bracket is an exact 0
+    mean = units.mean(log_ratio.detach())
+    ratio = _bounded_exp(mean)
+    slope = ratio.masked_fill(mean.abs() > MAX_LOG_RATIO, 0)
+    return units.spread(ratio) + units.spread(slope) * (
+        log_ratio - log_ratio.detach()
+    )  # the bracket is an exact 0
 
 
 def _pessimistic(
     ratio: Float[Tensor, "rows tokens"], advantage: Float[Tensor, "rows tokens"], low: float, high: float
 ) -> Surrogate:
     """min(ratio A, clip(ratio, 1-low, 1+high) A): PPO's surrogate for a ratio of any level."""
-    clipped = ratio.clamp(1 - low, 1 + high)
     clipped_low = (advantage < 0) & (ratio < 1 - low)
     clipped_high = (advantage > 0) & (ratio > 1 + high)
-    return Surrogate(
-        objective=torch.minimum(ratio * advantage, clipped * advantage),
-        ratio_applied=torch.where(clipped_low | clipped_high, clipped, ratio).detach(),
-        clipped_low=clipped_low,
-        clipped_high=clipped_high,
-    )
+    # The minimum is the clipped side exactly where the clip acts, and there it has no gradient.
+    applied = ratio.masked_fill(clipped_low, 1 - low).masked_fill(clipped_high, 1 + high)
+    return Surrogate(applied * advantage, applied.detach(), clipped_low, clipped_high)
 
 
 @dataclass(frozen=True)

@@ -55,11 +55,11 @@ class LossOutput:
 
 
 def token_weights(inputs: LossInputs, algorithm: Algorithm) -> Float[Tensor, "rows tokens"]:
-    """The weight of each token: 1, or the algorithm's weighting. Raises ValueError when it lacks its inputs."""
+    """A token's weight: 1 if sampled, or the algorithm's weighting. Raises ValueError when it lacks its inputs."""
     if inputs.weight is not None:
         return inputs.weight
     if algorithm.weighting is None:
-        return torch.ones_like(inputs.old_logprob)
+        return inputs.mask.to(inputs.old_logprob.dtype)
     if inputs.role is None or inputs.energy is None:
         raise ValueError(f"'{algorithm.name}' weights tokens: LossInputs needs role and energy, or weight")
     action = inputs.role == ROLES.index("action")
@@ -75,26 +75,24 @@ def policy_loss(inputs: LossInputs, algorithm: Algorithm) -> LossOutput:
     """
     mask = inputs.mask
     units = Units.of(inputs.sequence_id, mask)
-    zero = torch.zeros_like(inputs.old_logprob)
-    logprob = torch.where(mask, inputs.logprob, zero)
-    old_logprob = torch.where(mask, inputs.old_logprob, zero)
-    advantage = torch.where(mask, inputs.advantage, zero)
-    weight = torch.where(mask, token_weights(inputs, algorithm), zero).detach()
+    outside = ~mask
+    logprob = inputs.logprob.masked_fill(outside, 0)
+    old_logprob = inputs.old_logprob.masked_fill(outside, 0)
+    advantage = inputs.advantage.masked_fill(outside, 0)
+    weight = token_weights(inputs, algorithm).masked_fill(outside, 0).detach()
     totals = inputs.denominators or denominators(mask, weight, inputs.sequence_id)
 
     surrogate = algorithm.clip(logprob, old_logprob, advantage, units)
     log_ratio = (logprob - old_logprob).detach()
-    if algorithm.mask is None:
-        masked = torch.zeros_like(mask)
-    else:
+    objective, masked = surrogate.objective, torch.zeros_like(mask)
+    if algorithm.mask is not None:
         masked = algorithm.mask(log_ratio, advantage, units)
-    objective = torch.where(masked, zero, surrogate.objective)
+        objective = objective.masked_fill(masked, 0)
     if algorithm.correction is not None:
         if inputs.sampler_logprob is None:
             raise ValueError(f"'{algorithm.name}' corrects for the sampler: LossInputs needs sampler_logprob")
-        objective = objective * algorithm.correction(
-            old_logprob, torch.where(mask, inputs.sampler_logprob, zero)
-        )
+        sampler_logprob = inputs.sampler_logprob.masked_fill(outside, 0)
+        objective = objective * algorithm.correction(old_logprob, sampler_logprob)
     loss = -algorithm.aggregation(objective, weight, units, totals.weight, totals.sequences)
     return LossOutput(
         loss=loss,
@@ -122,9 +120,7 @@ def kl_loss(
     sequence_id: Int[Tensor, "rows tokens"] | None = None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "rows tokens"]]:
     """The KL penalty, aggregated like the policy loss but with every response token at weight 1, and its tokens."""
-    zero = torch.zeros_like(ref_logprob)
-    kl = torch.where(
-        mask, kl_k3(torch.where(mask, logprob, zero), torch.where(mask, ref_logprob, zero)), zero
-    )
+    outside = ~mask
+    kl = kl_k3(logprob.masked_fill(outside, 0), ref_logprob.masked_fill(outside, 0))
     units = Units.of(sequence_id, mask)
     return algorithm.aggregation(kl, mask.to(kl.dtype), units, totals.tokens, totals.sequences), kl.detach()

@@ -44,4 +44,4 @@ class SequenceMask:
     ) -> Bool[Tensor, "rows tokens"]:
         """True where a token is dropped. The advantage of a sequence is the mean of its tokens'."""
         drop = (units.mean(advantage) < 0) & (-units.mean(log_ratio.detach()) > self.delta)
-        return drop[units.index] & units.mask
+        return units.spread(drop) & units.mask

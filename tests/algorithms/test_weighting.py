@@ -103,4 +103,4 @@ def test_weighting_without_its_inputs_is_refused(missing):
 
 
 def test_methods_without_weighting_weigh_every_token_one():
-    assert token_weights(inputs(), get_algorithm("gspo")).tolist() == [[1.0] * 3] * 2
+    assert token_weights(inputs(), get_algorithm("gspo")).tolist() == inputs().mask.float().tolist()

@@ -104,7 +104,7 @@ def test_parsing_undoes_formatting(thought, action):
     parsed = parse_response(text)
     assert parsed.valid
     assert parsed.action == action.strip()
-    assert [text[a:b] for a, b in parsed.think_spans] == [f"<think>{thought}</think>"]
+    assert [text[a:b] for a, b in parsed.think_spans] == [f"<think> {thought}</think>"]
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ def test_spans_of_any_ids_tile_the_text(ids):
 
 
 def test_words_and_tags_are_one_token_each():
-    text = "<think> player goal</think><action>up</action>"
-    pieces = ["<think>", " player", " goal", "</think>", "<action>", "up", "</action>"]
+    text = "<think> player goal</think><action> up</action>"
+    pieces = ["<think>", " player", " goal", "</think>", "<action>", " up", "</action>"]
     assert CODEC.tokenizer.convert_ids_to_tokens(CODEC.encode(text)) == pieces
     _, spans = CODEC.text_and_spans(CODEC.encode(text))
     assert [text[start:end] for start, end in spans] == pieces
@@ -50,14 +50,14 @@ def test_words_and_tags_are_one_token_each():
 def test_unknown_characters_are_unk_and_unknown_words_are_spelled():
     assert CODEC.tokenizer.convert_ids_to_tokens(CODEC.encode("ü")) == [UNK]
     # The longest known piece first.
-    assert CODEC.tokenizer.convert_ids_to_tokens(CODEC.encode("upx")) == ["up", "x"]
+    assert CODEC.tokenizer.convert_ids_to_tokens(CODEC.encode(" upx up")) == [" up", "x", " up"]
 
 
 def test_special_tokens_and_vocabulary():
     tokenizer = CODEC.tokenizer
     assert [tokenizer.convert_ids_to_tokens(i) for i in range(7)] == [PAD, EOS, UNK, *TAGS]
     assert (CODEC.pad_id, CODEC.eos_id) == (0, 1)
-    pieces = {PAD, EOS, UNK, *TAGS, *string.printable, *WORDS, *(f" {word}" for word in WORDS), *RESERVED}
+    pieces = {PAD, EOS, UNK, *TAGS, *string.printable, *(f" {word}" for word in WORDS), *RESERVED}
     assert set(tokenizer.get_vocab()) == pieces
     assert len(tokenizer) == len(pieces)
 
@@ -71,13 +71,13 @@ def test_environment_texts_need_no_unknown_token():
     codec = TextCodec(build_tokenizer(shared_words()))
     unknown = codec.tokenizer.unk_token_id
     for word in shared_words():
-        assert len(codec.encode(word)) == len(codec.encode(f" {word}")) == 1
-        assert unknown not in codec.encode(word)
+        assert len(codec.encode(f" {word}")) == 1
+        assert unknown not in codec.encode(f" {word}")
 
 
 def test_the_end_token_has_no_text():
-    text, spans = CODEC.text_and_spans([*CODEC.encode("up"), CODEC.eos_id])
-    assert (text, spans) == ("up", [(0, 2), (2, 2)])
+    text, spans = CODEC.text_and_spans([*CODEC.encode(" up"), CODEC.eos_id])
+    assert (text, spans) == (" up", [(0, 3), (3, 3)])
 
 
 RESPONSE = "<think> a</think><action>up</action>"
@@ -177,5 +177,5 @@ def test_empty_responses(ids):
 
 
 def test_ids_are_read_after_an_end_token_too():
-    up = CODEC.encode("up")
-    assert CODEC.text_and_spans([*up, CODEC.eos_id, *up]) == ("upup", [(0, 2), (2, 2), (2, 4)])
+    up = CODEC.encode(" up")
+    assert CODEC.text_and_spans([*up, CODEC.eos_id, *up]) == (" up up", [(0, 3), (3, 3), (3, 6)])

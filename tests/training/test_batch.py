@@ -90,7 +90,7 @@ def test_rows_are_turns_as_sampled(sampled):
         assert not batch.tag[i, n:].any()
         assert batch.sampler_logprob[i, :n].tolist() == pytest.approx(t.sample.logprobs)
     gap = (batch.sampler_logprob - batch.old.logprob)[batch.rows.mask].abs().max()
-    assert gap < 1e-5
+    assert gap < 5e-5
 
 
 def test_advantages_are_on_response_tokens_alone(sampled):

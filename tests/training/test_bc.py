@@ -83,7 +83,7 @@ def test_prompts_show_the_history_that_rollouts_show():
         acted = [parse_response(turn.response).action for turn in said]
         for k, turn in enumerate(said):
             earlier = [w for i in range(max(0, k - 3), k) for w in (*seen[i], acted[i])]
-            assert turn.prompt.split(" ") == ["frozen_lake", *earlier, *seen[k]]
+            assert turn.prompt.split(" ") == ["", "frozen_lake", *earlier, *seen[k]]
         assert len(said) >= 4
 
 

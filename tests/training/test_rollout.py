@@ -21,7 +21,7 @@ MODEL = build_model(
     CODEC.tokenizer,
     0,
 )
-GO, STAY = "<think> at</think><action>go</action>", "<think> goal</think><action>stay</action>"
+GO, STAY = "<think> at</think><action> go</action>", "<think> goal</think><action> stay</action>"
 
 
 class Corridor(TextEnv):
@@ -132,7 +132,7 @@ def test_episodes_end_apart_and_add_up(monkeypatch):
 def test_turns_keep_what_was_seen_said_and_answered(monkeypatch):
     stage = Stage(monkeypatch, [STAY, GO, GO])
     (episode,) = stage.run()
-    assert [t.prompt for t in episode.turns] == ["corridor at 0", "corridor at 0", "corridor at 1"]
+    assert [t.prompt for t in episode.turns] == [" corridor at 0", " corridor at 0", " corridor at 1"]
     assert [t.prompt_ids for t in episode.turns] == [CODEC.encode(t.prompt) for t in episode.turns]
     # The anchor is the state before the turn.
     assert [t.anchor for t in episode.turns] == ["cell 0 of 100", "cell 0 of 100", "cell 1 of 100"]
@@ -143,7 +143,7 @@ def test_turns_keep_what_was_seen_said_and_answered(monkeypatch):
 
 
 def test_invalid_responses_reach_the_environment_as_far_as_they_can(monkeypatch):
-    stage = Stage(monkeypatch, ["go", "<action>go</action>", "<think> at|cut", "<action>fly</action>"])
+    stage = Stage(monkeypatch, ["go", "<action> go</action>", "<think> at|cut", "<action>fly</action>"])
     (episode,) = stage.run()
     assert stage.roller._envs[0].seen == ["", "go", "", "fly"]
     assert [t.response.parsed.valid for t in episode.turns] == [False] * 4
@@ -151,26 +151,26 @@ def test_invalid_responses_reach_the_environment_as_far_as_they_can(monkeypatch)
     assert [t.sample.truncated for t in episode.turns] == [False, False, True, False]
     assert episode.valid_turns == 0
     # What failed to parse is part of the past as an empty action.
-    assert [t.prompt for t in episode.turns][2:] == ["corridor at 1", "corridor at 1"]
+    assert [t.prompt for t in episode.turns][2:] == [" corridor at 1", " corridor at 1"]
 
 
 @pytest.mark.parametrize(
     ("history", "last"),
     [
-        (0, "corridor at 1"),
-        (1, "corridor at 1 stay at 1"),
-        (2, "corridor at 0 go at 1 stay at 1"),
-        (3, "corridor at 0 stay at 0 go at 1 stay at 1"),
-        (5, "corridor at 0 stay at 0 go at 1 stay at 1"),
+        (0, " corridor at 1"),
+        (1, " corridor at 1 stay at 1"),
+        (2, " corridor at 0 go at 1 stay at 1"),
+        (3, " corridor at 0 stay at 0 go at 1 stay at 1"),
+        (5, " corridor at 0 stay at 0 go at 1 stay at 1"),
     ],
 )
 def test_prompts_show_the_last_turns(monkeypatch, history, last):
     stage = Stage(monkeypatch, [STAY, GO, STAY, STAY], history=history)
     (episode,) = stage.run()
-    assert episode.turns[0].prompt == "corridor at 0"
+    assert episode.turns[0].prompt == " corridor at 0"
     assert episode.turns[3].prompt == last
     if history >= 3:
-        assert episode.turns[2].prompt == "corridor at 0 stay at 0 go at 1"
+        assert episode.turns[2].prompt == " corridor at 0 stay at 0 go at 1"
 
 
 def test_full_prompts_explain_themselves():
@@ -224,25 +224,25 @@ def test_roles_of_a_valid_response():
         (" at", "think", False),
         ("</think>", "think", True),
         ("<action>", "action", True),
-        ("go", "action", False),
+        (" go", "action", False),
         ("</action>", "action", True),
         ("<eos>", "eos", False),
     ]
 
 
 def test_roles_of_other_responses():
-    assert roles("go<action>go</action> at") == [
-        ("go", "other", False),
+    assert roles(" go<action> go</action> at") == [
+        (" go", "other", False),
         ("<action>", "action", True),
-        ("go", "action", False),
+        (" go", "action", False),
         ("</action>", "action", True),
         (" at", "other", False),
         ("<eos>", "eos", False),
     ]
     # An action quoted in a thought is part of the thought; without an action block there is no action token.
-    quoted = roles("<think><action>go</action></think>")
+    quoted = roles("<think><action> go</action></think>")
     assert {role for _, role, _ in quoted[:-1]} == {"think"}
-    assert roles("<action>go")[:-1] == [("<action>", "other", True), ("go", "other", False)]
+    assert roles("<action> go")[:-1] == [("<action>", "other", True), (" go", "other", False)]
 
 
 def test_understanding_is_remembered_and_the_same(monkeypatch):
