@@ -21,7 +21,7 @@ from arena.records.files import write_atomic, write_text
 from arena.records.reader import read_run
 from arena.report.content import compose_report
 from arena.report.document import Figure, Report
-from arena.report.style import for_html
+from arena.report.style import for_html, shared_glyphs
 
 _TEMPLATES = resources.files("arena.report") / "templates"
 
@@ -45,12 +45,14 @@ def render_html(report: Report) -> str:
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
     prefixes = itertools.count()
+    glyphs: dict[str, str] = {}
     environment.filters["inline"] = lambda svg, label="": Markup(
-        for_html(svg, html.escape(label, quote=True), f"s{next(prefixes)}")
+        for_html(svg, html.escape(label, quote=True), f"s{next(prefixes)}", glyphs)
     )
     template = environment.from_string((_TEMPLATES / "report.html.j2").read_text(encoding="utf-8"))
     style = (_TEMPLATES / "report.css").read_text(encoding="utf-8")
-    return template.render(report=report, style=Markup(style))
+    page = template.render(report=report, style=Markup(style))
+    return page.replace("</body>", f"{shared_glyphs(glyphs)}\n</body>")
 
 
 def render_pdf(report: Report, path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import product
@@ -27,6 +28,10 @@ BLUE, SKY, GREEN, ORANGE, VERMILLION, PURPLE = (
     "#D55E00",
     "#CC79A7",
 )
+
+#: How Matplotlib names the outlines of letters in an SVG.
+_FONT = "DejaVuSans"
+_GLYPH = re.compile(rf'<path id="(?P<id>{_FONT}[^"]*)"[^>]*/>')
 
 #: For what belongs to no method.
 GREY = "#8a9099"
@@ -148,16 +153,38 @@ def to_svg(canvas: Canvas) -> str:
     )
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    return text[text.index("<svg") :].strip()
+    return _slim(text[text.index("<svg") :].strip())
 
 
-def for_html(svg: str, label: str, prefix: str) -> str:
+def _slim(svg: str) -> str:
+    """Without white space between elements, comments and ids that nothing refers to; coordinates to a tenth of a
+    point."""
+    used = set(re.findall(r'(?:href="|url\()#([^")]+)', svg))
+    svg = re.sub(r"<!--.*?-->", "", svg, flags=re.DOTALL)
+    svg = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", svg)
+    svg = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d)\d+", r"\1", path[0]), svg)
+    return re.sub(r">\s+<", "><", svg)
+
+
+def shared_glyphs(glyphs: Mapping[str, str]) -> str:
+    """The outlines of letters that the figures of a page refer to, to stand before them."""
+    return f'<svg width="0" height="0" aria-hidden="true" class="glyphs"><defs>{"".join(glyphs.values())}</defs></svg>'
+
+
+def for_html(svg: str, label: str, prefix: str, glyphs: dict[str, str]) -> str:
     """The SVG to be inlined: ids made unique by `prefix`, ink and grid as CSS variables.
 
-    `label`, escaped for an attribute, is its text alternative; without one it is decoration.
+    The outlines of its letters are moved into `glyphs`, by id: figures of a page share them. `label`, escaped for an
+    attribute, is its text alternative; without one it is decoration.
     """
+
+    def moved(found: re.Match[str]) -> str:
+        glyphs.setdefault(found["id"], found[0])
+        return ""
+
+    svg = _GLYPH.sub(moved, svg).replace("<defs></defs>", "")
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
-    svg = re.sub(r'href="#', f'href="#{prefix}-', svg)
+    svg = re.sub(rf'href="#(?!{_FONT})', f'href="#{prefix}-', svg)
     svg = svg.replace("url(#", f"url(#{prefix}-")
     svg = svg.replace(INK, "var(--ink)").replace(GRID, "var(--grid)")
     svg = re.sub(r'\s(?:width|height)="[\d.]+pt"', "", svg, count=2)
