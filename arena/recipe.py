@@ -237,7 +237,8 @@ def tier_names() -> list[str]:
 
 
 def load_tier(tier: str) -> dict[str, Any]:
-    """The TOML of a tier as nested mappings, laid on that of its `base`.
+    """The TOML of a tier as nested mappings, laid on that of its `base`: what it says for all environments holds for
+    those too for which the base says something else.
 
     `tier` is a name, or the path of a TOML file. Raises UsageError for an unknown name and an unreadable file.
     """
@@ -247,7 +248,21 @@ def load_tier(tier: str) -> dict[str, Any]:
         return tree
     if base not in tier_names():
         raise unknown_name("tier", str(base), tier_names(), f"Given as base of '{tier}'.")
-    return merge(load_tier(base), tree)
+    under = load_tier(base)
+    under["envs"] = {name: _without(section, tree) for name, section in under.get("envs", {}).items()}
+    return merge(under, tree)
+
+
+def _without(section: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`section` less the values that `over` has too."""
+    kept = {}
+    for key, value in section.items():
+        other = over.get(key)
+        if isinstance(value, Mapping) and isinstance(other, Mapping):
+            kept[key] = _without(value, other)
+        elif key not in over:
+            kept[key] = value
+    return kept
 
 
 def read_tier(tier: str) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def test_points_are_the_product_the_last_field_fastest():
 def test_the_default_grid_lies_around_the_tiers_learning_rate(tmp_path):
     made = build(tmp_path, envs="sokoban")
     rates = [{c.recipe.optim.learning_rate for c in trial.plan.cells} for trial in made.trials]
-    assert rates == [{2e-4}, {4e-4}, {8e-4}]
+    assert rates == [{3e-4}, {6e-4}, {1.2e-3}]
     assert made.trials[1].plan.cells[0].recipe == resolve("cpu", "sokoban", "grpo", 1000)
 
 
@@ -93,7 +93,7 @@ def test_refusals_come_before_anything_is_written(tmp_path, grid, options, messa
 def test_a_tier_of_several_learning_rates_has_no_default_grid(tmp_path):
     path = tmp_path / "own.toml"
     path.write_text('base = "cpu"\n[algos.cispo.optim]\nlearning_rate = 1e-4\n')
-    with pytest.raises(UsageError, match=r"several values of optim\.learning_rate here \(0\.0001, 0\.0004\)"):
+    with pytest.raises(UsageError, match=r"several values of optim\.learning_rate here \(0\.0001, 0\.0006\)"):
         build(tmp_path, tier=str(path), envs="sokoban")
     assert len(build(tmp_path, tier=str(path), envs="sokoban", algos="cispo").trials) == 3
     assert len(build(tmp_path, "kl.coef=0,1", tier=str(path)).trials) == 2
