@@ -1,6 +1,6 @@
 """The bootstrap of arena.analysis.statistics: beside rliable's, and how often its intervals cover.
 
-    python -m pip install rliable "pandas<3"    # into an environment of its own: arch, which it takes, needs that pandas
+    python -m pip install rliable "pandas<3"    # in an environment of its own; arch, which it takes, needs that pandas
     python benchmarks/bootstrap.py [rliable]
 
 Without the word it measures coverage alone and needs no rliable. With it, it prints both sides' interval ends for the

@@ -45,7 +45,7 @@ _CHUNK = 250
 
 
 def student_quantile(freedom: int) -> float:
-    """97.5 % quantile of Student's t for `freedom` >= 1; above 30 by the first term of its expansion (error < 0.004)."""
+    """97.5 % quantile of Student's t for `freedom` >= 1; expanded above 30 (error < 0.004)."""
     if freedom <= len(_T_975):
         return _T_975[freedom - 1]
     return _Z_975 + (_Z_975**3 + _Z_975) / (4 * freedom)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from arena.analysis.degradation import RULE
 from arena.analysis.statistics import spread_over_seeds
 from arena.records.reader import Cell, Run
 from arena.report.document import RowGroup, Table
@@ -53,8 +54,9 @@ def summary_table(summary: pd.DataFrame) -> Table:
     caption = (
         "Mean over seeds; below it the smallest and largest seed where they differ, and Student's 95 % "
         "interval of the mean where there are at least three seeds. Start, best T: the untrained start at "
-        "the best of the temperatures tried. Peak: the best evaluation, the start included. Tokens: "
-        "sampled for training. Seconds: of one cell, evaluation and records included."
+        f"the best of the temperatures tried. Peak: the largest running mean of {RULE.window} evaluations, or the "
+        "start or the end if that is higher. Tokens: sampled for training. Seconds: of one cell, "
+        "evaluation and records included."
     )
     return Table(caption, header, tuple(groups))
 
