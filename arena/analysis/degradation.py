@@ -33,7 +33,7 @@ class Rule:
     `fall`: at the end at least this share of the peak is gone. What has fallen by half is below the
     start it was given (the starts of those eight cells are at 67 to 90 % of the peak): all that was learned is lost,
     and more. Two cells of CISPO at a learning rate of 8e-4 fell by all of it, within three steps.
-    `training_window`: training steps in a running mean, a twelfth of the CPU tier's steps. A step's success has a
+    `training_window`: training steps in a running mean, about a tenth of the CPU tier's steps. A step's success has a
     standard deviation of about 0.1 (128 episodes of 16 tasks), the mean of five 0.05.
     `onset_fall`: the collapse begins where the running mean of training success falls by this share for good. A quarter
     is early, so that an alarm gets no credit for the fall itself, and out of reach of noise: 2 % of curves that do

@@ -12,7 +12,7 @@ from arena.records.reader import Cell, Run, find_run, read_run
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison. `name` is what the user gave; `where` the folder of its run."""
+    """One side of a comparison. `name` is that of the run or method; `where` the folder of its run."""
 
     name: str
     where: Path
@@ -39,7 +39,7 @@ def choose_sides(a: str, b: str, run: str | None, root: Path) -> tuple[Side, Sid
     """
     runs = None if run is not None else _two_runs(a, b, root)
     if runs:
-        sides = Side(a, runs[0].path, runs[0].cells), Side(b, runs[1].path, runs[1].cells)
+        sides = _whole(runs[0]), _whole(runs[1])
         same = runs[0].path.resolve() == runs[1].path.resolve()
     else:
         held = read_run(find_run(run, root))
@@ -48,6 +48,10 @@ def choose_sides(a: str, b: str, run: str | None, root: Path) -> tuple[Side, Sid
     if same:
         raise UsageError(f"A and B are the same: {a}. Name two runs, or two methods of one run.")
     return sides
+
+
+def _whole(run: Run) -> Side:
+    return Side(run.name, run.path, run.cells)
 
 
 def _two_runs(a: str, b: str, root: Path) -> tuple[Run, Run] | None:

@@ -40,10 +40,7 @@ def compare(
     temperature: Annotated[
         float | None,
         typer.Option(
-            "--temperature",
-            help="Evaluation temperature. Default: that of the recipes.",
-            metavar="T",
-            min=0.0,
+            "--temperature", help="Evaluation temperature. Default: that of the recipes.", metavar="T"
         ),
     ] = None,
     runs_dir: RunsDir = DEFAULT_RUNS,
