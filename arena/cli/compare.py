@@ -129,4 +129,4 @@ def _points(share: float) -> str:
 
 
 def _signed(share: float) -> str:
-    return f"{100 * share:+.1f}"
+    return f"{round(100 * share, 1) + 0.0:+.1f}"  # + 0.0: no -0.0

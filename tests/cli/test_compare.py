@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from arena.cli.compare import _signed
 from tests.analysis.test_comparison import cell, runs_of_finals
 
 ROOT = Path(__file__).parents[2]
@@ -93,3 +94,7 @@ def test_it_does_not_import_torch(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_nothing_is_not_negative():
+    assert [_signed(share) for share in (-0.0004, 0.0, 0.0123, -0.2)] == ["+0.0", "+0.0", "+1.2", "-20.0"]
