@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from arena.analysis.success import Degradation, degradation, success_by_eval
+from arena.analysis.degradation import Degradation, collapse_step, degradation
 from arena.records.reader import IDENTITY, Cell
 
 #: The summary's columns after env, algo and seed.
@@ -28,22 +28,25 @@ SUMMARY_COLUMNS = (
     "gain_noise",
     "degraded",
     "improved",
+    "collapse_step",
     "final_t1",
     "tokens",
     "seconds",
 )
 
 
-def summarise_cells(cells: Sequence[Cell], steps: pd.DataFrame, evals: pd.DataFrame) -> pd.DataFrame:
+def summarise_cells(
+    cells: Sequence[Cell], steps: pd.DataFrame, evals: pd.DataFrame, temperature: float | None = None
+) -> pd.DataFrame:
     """The identity columns and `SUMMARY_COLUMNS`, a row for each cell; what is not recorded is missing.
 
-    state: of the cell. step: training steps recorded. temperature: the recipe's evaluation temperature;
-    start to improved are the fields of `Degradation` at it (success as shares). final_t1: final at
+    state: of the cell. step: training steps recorded. temperature: the one given, else the recipe's evaluation
+    temperature; start to improved are the fields of `Degradation` at it (success as shares). collapse_step: the
+    training step at which the cell's collapse began, missing if it did not collapse. final_t1: final at
     temperature 1. tokens: response tokens sampled for training, filtered groups included. seconds: sum of
     seconds_step.
     """
-    evaluations = success_by_eval(evals)
-    rows = [_row(cell, _of(cell, steps), _of(cell, evaluations)) for cell in cells]
+    rows = [_row(cell, _of(cell, steps), _of(cell, evals), temperature) for cell in cells]
     return pd.DataFrame(rows, columns=[*IDENTITY, *SUMMARY_COLUMNS])
 
 
@@ -77,7 +80,9 @@ def _of(cell: Cell, frame: pd.DataFrame) -> pd.DataFrame:
     return frame[(frame.env == cell.env) & (frame.algo == cell.algo) & (frame.seed == cell.seed)]
 
 
-def _row(cell: Cell, steps: pd.DataFrame, evaluations: pd.DataFrame) -> dict[str, object]:
+def _row(
+    cell: Cell, steps: pd.DataFrame, evals: pd.DataFrame, temperature: float | None
+) -> dict[str, object]:
     row: dict[str, object] = {"env": cell.env, "algo": cell.algo, "seed": cell.seed, "state": cell.state}
     if len(steps):
         last = steps.loc[steps.step.idxmax()]
@@ -86,13 +91,14 @@ def _row(cell: Cell, steps: pd.DataFrame, evaluations: pd.DataFrame) -> dict[str
             "tokens": last.tokens_sampled_total,
             "seconds": steps.seconds_step.sum(),
         }
-    if cell.recipe and (path := degradation(evaluations, cell.recipe.eval.temperature)):
-        row |= _fields(path)
-    if at_one := degradation(evaluations, 1.0):
+    if temperature is None and cell.recipe:
+        temperature = cell.recipe.eval.temperature
+    if temperature is not None and (path := degradation(evals, temperature)):
+        row |= {**_fields(path), "collapse_step": collapse_step(path, steps.set_index("step").success)}
+    if at_one := degradation(evals, 1.0):
         row["final_t1"] = at_one.final
     return row
 
 
 def _fields(path: Degradation) -> dict[str, object]:
-    derived = ("drop", "relative_drop", "gain", "degraded", "improved")
-    return {**vars(path), **{name: getattr(path, name) for name in derived}}
+    return {name: getattr(path, name) for name in SUMMARY_COLUMNS if hasattr(path, name)}

@@ -6,14 +6,13 @@ from typing import Annotated
 
 import typer
 
+from arena.cli.options import Json
 from arena.cli.tables import show
 from arena.recipe import field_table, field_values, load_tier, tier_names
 
 app = typer.Typer(
     no_args_is_help=True, help="List algorithms, modifiers, environments, tiers or recipe fields."
 )
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()

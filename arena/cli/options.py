@@ -57,5 +57,7 @@ Workers = Annotated[
     ),
 ]
 
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
 DEFAULT_RUNS = Options.runs
 DEFAULT_TIER = Options.tier

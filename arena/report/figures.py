@@ -73,7 +73,7 @@ def overview_figure(summary: pd.DataFrame) -> Figure:
     )
     caption = (
         "From the behaviour-cloned start to the peak and to the end of training, means over seeds. The "
-        "distance from the hollow to the filled marker is what a method lost after its best evaluation."
+        "distance from the hollow to the filled marker is what a method lost after its peak."
     )
     return Figure("overview", "Start, peak and end", caption, legend, tuple(panels), None)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
+from arena.analysis.degradation import RULE
 from arena.analysis.statistics import MIN_SEEDS_FOR_INTERVAL
 from arena.analysis.summary import mean_best_start, skipped_updates
 from arena.records.reader import Run
@@ -104,14 +105,29 @@ def _falls(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:
         yield (
             f"{method} fell after its peak, from {percent(cells.peak.mean())} to "
             f"{percent(cells.final.mean())}: {points(cells['drop'].mean())} points, more than evaluation "
-            f"noise in {sum(cells.degraded)} of {len(cells)} {'seed' if len(cells) == 1 else 'seeds'}."
+            f"noise in {_of_seeds(sum(cells.degraded), cells)}.{_collapses(cells)}"
         )
     if not fell:
-        noise = 2 * max(r.drop_noise.max() for r in rows.values())
-        yield (
-            "No method fell from its peak by more than evaluation noise (two standard errors of the "
-            f"difference, up to {points(noise)} points)."
+        noise = RULE.errors * max(r.drop_noise.max() for r in rows.values())
+        measured = (
+            f" ({RULE.errors:g} standard errors of the difference on the same tasks, up to {points(noise)} points)"
+            if noise > 0
+            else ""  # all ended at their peak
         )
+        yield f"No method fell from its peak by more than evaluation noise{measured}."
+
+
+def _collapses(cells: pd.DataFrame) -> str:
+    steps = [int(step) for step in cells.collapse_step.dropna()]
+    if not steps:
+        return ""
+    first, last = min(steps), max(steps)
+    when = f"step {first}" if first == last else f"steps {first} to {last}"
+    return f" It collapsed in {_of_seeds(len(steps), cells)}, from {when} on."
+
+
+def _of_seeds(count: int, cells: pd.DataFrame) -> str:
+    return f"{count} of {len(cells)} {'seed' if len(cells) == 1 else 'seeds'}"
 
 
 def _range(values: pd.Series) -> str:
@@ -140,8 +156,9 @@ def caveats(run: Run, summary: pd.DataFrame, steps: pd.DataFrame, evals: pd.Data
         n = min(episodes.tolist())
         notes.append(
             f"One evaluation has {n} episodes: a standard error of up to {points((0.25 / n) ** 0.5)} "
-            "points. A peak is the largest of several such values, so it is biased upward, and so is the "
-            "drop from it."
+            "points; a difference between two evaluations has less, because their tasks are the same. A peak is "
+            "smoothed and still the largest of several such values, so it is biased upward, and so is the drop "
+            "from it."
         )
     tokens = summary.groupby(["env", "algo"]).tokens.mean().groupby("env").agg(["min", "max"])
     uneven = tokens[tokens["max"] > 1.05 * tokens["min"]]

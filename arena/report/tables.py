@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 
+from arena.analysis.degradation import RULE
+from arena.analysis.recipes import recipe_values
 from arena.analysis.statistics import spread_over_seeds
 from arena.records.reader import Cell, Run
 from arena.report.document import RowGroup, Table
@@ -53,8 +54,9 @@ def summary_table(summary: pd.DataFrame) -> Table:
     caption = (
         "Mean over seeds; below it the smallest and largest seed where they differ, and Student's 95 % "
         "interval of the mean where there are at least three seeds. Start, best T: the untrained start at "
-        "the best of the temperatures tried. Peak: the best evaluation, the start included. Tokens: "
-        "sampled for training. Seconds: of one cell, evaluation and records included."
+        f"the best of the temperatures tried. Peak: the largest running mean of {RULE.window} evaluations, or the "
+        "start or the end if that is higher. Tokens: sampled for training. Seconds: of one cell, "
+        "evaluation and records included."
     )
     return Table(caption, header, tuple(groups))
 
@@ -123,31 +125,12 @@ def cells_table(cells: Iterable[Cell]) -> Table:
     )
 
 
-def _flat_recipe(cell: Cell) -> dict[str, str]:
-    def walk(prefix: str, value: Any) -> Iterable[tuple[str, str]]:
-        if isinstance(value, Mapping):
-            for key, part in value.items():
-                yield from walk(f"{prefix}.{key}" if prefix else str(key), part)
-        else:
-            yield prefix, value if isinstance(value, str) else json.dumps(value)
-
-    return dict(walk("", cell.recipe.model_dump(mode="json"))) if cell.recipe else {}
-
-
-#: Recipe fields that name the cell, so that they differ by design.
-_NAMING = {"algorithm", "seed", "env.name"}
-
-
 def _recipes_by_env(cells: Iterable[Cell]) -> dict[str, dict[str, set[str]]]:
     """Environment -> recipe field -> the values its cells use."""
-    flat: dict[str, list[dict[str, str]]] = {}
+    by_env: dict[str, list[Cell]] = {}
     for cell in cells:
-        flat.setdefault(cell.env, []).append(_flat_recipe(cell))
-    values = {}
-    for env, recipes in flat.items():
-        read = [recipe for recipe in recipes if recipe]
-        keys = dict.fromkeys(key for recipe in read for key in recipe if key not in _NAMING)
-        values[env] = {key: {recipe.get(key, MISSING) for recipe in read} for key in keys}
+        by_env.setdefault(cell.env, []).append(cell)
+    values = {env: recipe_values(group) for env, group in by_env.items()}
     return {env: fields for env, fields in values.items() if fields}
 
 

@@ -1,5 +1,7 @@
 """The summary's sentences, from hand-made cells: what they claim and what they leave open."""
 
+import math
+
 import pandas as pd
 
 from arena.report.findings import finding
@@ -13,7 +15,15 @@ def cell(algo, seed, final, peak=None, start=0.3, best_start=0.4, state="done", 
     row = {"env": "sokoban", "algo": algo, "seed": seed, "state": state, "temperature": 0.5}
     row |= {"start": start, "best_start": best_start, "peak": peak, "final": final, "drop": peak - final}
     row |= {"gain": final - best_start, "drop_noise": 0.05, "gain_noise": 0.05}
-    return row | {"degraded": peak - final > 0.1, "improved": final - best_start > 0.1} | more
+    return (
+        row
+        | {
+            "degraded": peak - final > 0.15,
+            "improved": final - best_start > 0.1,
+            "collapse_step": math.nan,
+        }
+        | more
+    )
 
 
 def sentences(*cells):
@@ -38,13 +48,29 @@ def test_a_clear_winner_and_a_collapse():
     )
 
 
+def test_collapses_are_counted_and_dated():
+    told = sentences(
+        cell("cispo", 0, 0.1, peak=0.6, collapse_step=28),
+        cell("cispo", 1, 0.1, peak=0.6, collapse_step=26),
+        cell("cispo", 2, 0.4, peak=0.6),
+    )
+    assert told[-1].endswith("noise in 3 of 3 seeds. It collapsed in 2 of 3 seeds, from steps 26 to 28 on.")
+    told = sentences(cell("cispo", 0, 0.1, peak=0.6, collapse_step=28))
+    assert told[-1].endswith("noise in 1 of 1 seed. It collapsed in 1 of 1 seed, from step 28 on.")
+
+
 def test_overlapping_seeds_leave_the_order_open():
     told = sentences(
         cell("sampo", 0, 0.4), cell("sampo", 1, 0.6), cell("grpo", 0, 0.45), cell("grpo", 1, 0.45)
     )
     assert told[1] == "Over seeds its range overlaps that of grpo, so their order is not settled."
     assert told[2].startswith("No method ended above the start at its best temperature")
-    assert told[3].endswith("(two standard errors of the difference, up to 10.0 points).")
+    assert told[3].endswith("(3 standard errors of the difference on the same tasks, up to 15.0 points).")
+
+
+def test_what_ends_highest_has_no_drop_to_measure():
+    told = sentences(cell("grpo", 0, 0.6, drop_noise=0.0), cell("grpo", 1, 0.6, drop_noise=0.0))
+    assert told[-1] == "No method fell from its peak by more than evaluation noise."
 
 
 def test_one_seed_settles_nothing():

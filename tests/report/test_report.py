@@ -2,6 +2,7 @@
 
 import re
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import duckdb
 import pytest
@@ -54,7 +55,8 @@ def row_of(table, group, method):
 def test_summary_numbers_are_those_of_the_records(built, report):
     row = row_of(report.summary, "Sokoban", "cispo")
     by_step = [success(built.run, "sokoban", "cispo", step, 0.5) for step in (0, 4, 8, 12)]
-    peaks = [max(values) for values in zip(*by_step, strict=True)]
+    # The largest running mean of two evaluations, the start or the end.
+    peaks = [max(v[0], v[-1], *((a + b) / 2 for a, b in pairwise(v))) for v in zip(*by_step, strict=True)]
     drops = [peak - final for peak, final in zip(peaks, by_step[-1], strict=True)]
 
     def shown(values):
