@@ -209,7 +209,7 @@ class FrozenLake(TextEnv):
             self._lake = Lake.parse(options["map"], self.size)
         else:
             task = int(self.np_random.integers(EVAL_SEED_START)) if seed is None else seed
-            self._lake = self.draw_task(task, self._sample)
+            self._lake = self.task_of(task, (self.size, self.p_frozen, self.max_moves), self._sample)
         if "dynamics" in options:
             self.np_random = np.random.default_rng(options["dynamics"])
         self._chances = None

@@ -58,8 +58,6 @@ _TURN_CHANCE, _WALK_FACTOR = 0.35, 1.7
 #: States an expert's table may hold (about 100 bytes each). A state beyond it counts as unsolvable; the
 #: states of a generated start's optimal solutions are always inside.
 _TABLE_STATES = 60_000
-#: Rooms kept for the next reset of the same seed: the episodes of a group share a task.
-_CACHED_ROOMS = 64
 
 
 class Distances:
@@ -317,14 +315,7 @@ class Sokoban(TextEnv):
         return self._room
 
     def _room_of(self, seed: int) -> Room:
-        key = (type(self), seed, self.size, self.boxes, self.min_solution, self.max_solution)
-        room = _ROOMS.get(key)
-        if room is None:
-            room = self.draw_task(seed, self._sample)
-            if len(_ROOMS) >= _CACHED_ROOMS:
-                _ROOMS.pop(next(iter(_ROOMS)), None)
-            _ROOMS[key] = room
-        return room
+        return self.task_of(seed, (self.size, self.boxes, self.min_solution, self.max_solution), self._sample)
 
     def _sample(self, rng: np.random.Generator) -> tuple[Room, str]:
         room = random_room(rng, self.size, self.boxes, self.min_solution, self.max_solution)
@@ -386,9 +377,6 @@ class Sokoban(TextEnv):
             return box
         free = Room.box_cells(targets & ~self._boxes)
         return min(free, key=lambda target: sum(map(abs, _offset(box, target, self.size))))
-
-
-_ROOMS: dict[tuple[Any, ...], Room] = {}
 
 
 def random_room(rng: np.random.Generator, size: int, boxes: int, shortest: int, longest: int) -> Room:

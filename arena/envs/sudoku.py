@@ -35,8 +35,6 @@ _RIGHT, _WRONG, _REFUSED, _SOLVED = 1.0, 0.5, -0.1, 10.0
 _UNITS = ("row", "column", "box")
 _FINE, _GIVEN, _UNCLEAR = "fine", "given", "unclear"
 _CORRECT, _OTHER, _MAY = "right", "wrong", "may"
-#: Puzzles kept for the next reset of the same seed: the episodes of a group share a task.
-_CACHED_PUZZLES = 64
 _RULES = """\
 You are solving a Sudoku. Fill every empty cell (_) with a number from 1 to {size}, so that every row, every column and
 every {box}x{box} box holds every number exactly once. There is one solution.
@@ -274,9 +272,8 @@ class Sudoku(TextEnv):
         if options:
             self._puzzle = Puzzle.of(self.board, self.board.parse(options["puzzle"]))
         else:
-            self._puzzle = self._puzzle_of(
-                int(self.np_random.integers(EVAL_SEED_START)) if seed is None else seed
-            )
+            task = int(self.np_random.integers(EVAL_SEED_START)) if seed is None else seed
+            self._puzzle = self.task_of(task, (self.size, self.empty), self._sample)
         self._values, self._left = list(self._puzzle.givens), len(self._puzzle.open)
         self._turns, self._ended = 0, self._left == 0
         self._met, self._meant = _FINE, -1
@@ -326,16 +323,6 @@ class Sudoku(TextEnv):
         """Every value in every cell that is not given; a value that breaks a rule is understood, and not placed."""
         puzzle = self.puzzle
         return puzzle.short_actions if self.observation_style == "compact" else puzzle.long_actions
-
-    def _puzzle_of(self, seed: int) -> Puzzle:
-        key = (type(self), seed, self.size, self.empty)
-        puzzle = _PUZZLES.get(key)
-        if puzzle is None:
-            puzzle = self.draw_task(seed, self._sample)
-            if len(_PUZZLES) >= _CACHED_PUZZLES:
-                _PUZZLES.pop(next(iter(_PUZZLES)), None)
-            _PUZZLES[key] = puzzle
-        return puzzle
 
     def _sample(self, rng: np.random.Generator) -> tuple[Puzzle, str]:
         puzzle = random_puzzle(rng, self.size, self.empty)
@@ -437,9 +424,6 @@ class Sudoku(TextEnv):
             "admissible_actions": self.admissible_actions(),
             "anchor": self.board.text(self._values),
         }
-
-
-_PUZZLES: dict[tuple[Any, ...], Puzzle] = {}
 
 
 def _worth(value: int, right: int) -> float:
