@@ -17,13 +17,23 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from arena.errors import UsageError, unknown_name
 
 #: Entry-point group through which installed packages offer methods.
 ENTRY_POINTS = "arena.algorithms"
+#: And environments.
+ENV_ENTRY_POINTS = "arena.envs"
 #: What a BC start depends on.
 START_FIELDS: dict[str, Any] = {
     "env": True,
@@ -36,7 +46,14 @@ START_FIELDS: dict[str, Any] = {
 #: Raised when the start that a recipe makes changes: an older one is not taken for it.
 START_VERSION = 3
 #: Fields that `--set` may not touch, and the option of `arena run` that gives them.
-GIVEN = {"tier": "--tier", "algorithm": "--algos", "code": "--algos", "seed": "--seeds", "env.name": "--envs"}
+GIVEN = {
+    "tier": "--tier",
+    "algorithm": "--algos",
+    "code": "--algos",
+    "seed": "--seeds",
+    "env.name": "--envs",
+    "env.code": "--envs",
+}
 
 
 class Section(BaseModel):
@@ -55,6 +72,20 @@ class EnvConfig(Section):
     max_turns: int = Field(15, ge=1, description="Turns after which an episode is cut.")
     history: int = Field(0, ge=0, description="Earlier turns (observation and action) shown in the prompt.")
     options: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the environment.")
+    code: dict[str, str] = Field(
+        default_factory=dict,
+        description="Digest of the file, or version of the package, of an environment that is not Arena's own.",
+    )
+
+    @property
+    def spec(self) -> str:
+        """What `--envs` takes: the name, or for an environment that is not Arena's own where it is found."""
+        return next(iter(self.code), self.name)
+
+    @model_serializer(mode="wrap")
+    def _fields(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Without `code` where it says nothing: the hash of a recipe of Arena's own environments knows of none."""
+        return {key: value for key, value in serialise(self).items() if key != "code" or value}
 
 
 class ModelConfig(Section):
@@ -407,10 +438,16 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def resolve(
-    tier: str, env: str, algorithm: str, seed: int, overrides: Mapping[str, Any] | None = None
+    tier: str,
+    env: str,
+    algorithm: str,
+    seed: int,
+    overrides: Mapping[str, Any] | None = None,
+    env_code: Mapping[str, str] | None = None,
 ) -> Recipe:
     """The recipe of one cell: tier defaults, then the tier's section for the environment, then that for the method (for
-    the method in this environment, if the tier has one), then overrides.
+    the method in this environment, if the tier has one), then overrides. `env` is the environment's name; `env_code`
+    says what one that is not Arena's own is made of (`arena.envs.name_and_code`).
 
     Raises UsageError, naming the field, what was given and what is allowed.
     """
@@ -426,7 +463,7 @@ def resolve(
         "algorithm": algorithm,
         "seed": seed,
         "code": code_of(algorithm),
-        "env": {"name": env},
+        "env": {"name": env, "code": dict(env_code or {})},
     }
     tree = merge(tree, given)
     try:
@@ -450,9 +487,9 @@ def base_of(spec: str) -> str:
 
 
 @cache
-def installed() -> Mapping[str, EntryPoint]:
-    """The methods that installed packages offer, by name; looked up once, because it reads every package."""
-    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+def installed(group: str = ENTRY_POINTS) -> Mapping[str, EntryPoint]:
+    """What installed packages offer in a group, by name; looked up once, because it reads every package."""
+    return {entry.name: entry for entry in entry_points(group=group)}
 
 
 def code_of(spec: str) -> dict[str, str]:
@@ -462,12 +499,21 @@ def code_of(spec: str) -> dict[str, str]:
     """
     path, rest = file_of(spec)
     if path:
-        try:
-            return {path: hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]}
-        except OSError as error:
-            raise UsageError(f"'{path}' cannot be read ({error.strerror}); given as path.py:name.") from None
+        return {path: digest_of(path)}
     name = rest.split(":")[0].split("+")[0]
-    entry = installed().get(name)
+    return version_of(name, installed().get(name))
+
+
+def digest_of(path: str) -> str:
+    """Twelve hex digits of a file's content. Raises UsageError if it cannot be read."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12]
+    except OSError as error:
+        raise UsageError(f"'{path}' cannot be read ({error.strerror}); given as path.py:name.") from None
+
+
+def version_of(name: str, entry: EntryPoint | None) -> dict[str, str]:
+    """The package of an entry point and its version, by the entry point's name; empty for what has none."""
     return {name: f"{entry.dist.name}=={entry.dist.version}"} if entry and entry.dist else {}
 
 

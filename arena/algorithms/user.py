@@ -5,22 +5,20 @@ Both name an `Algorithm`, or a function without arguments that returns one.
 
 from __future__ import annotations
 
-import hashlib
 import inspect
-import sys
-import types
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 from arena.errors import UsageError, unknown_name
 from arena.recipe import ENTRY_POINTS
+from arena.userfile import module_of
 
 
 def load_file(reference: str, kind: type) -> Any:
     """The object of type `kind` that `path.py:name` names. Raises UsageError if there is none."""
     path, _, name = reference.rpartition(":")
-    module = _module(Path(path))
+    module = module_of(Path(path))
     found = {
         key: value
         for key, value in vars(module).items()
@@ -59,22 +57,3 @@ def _made(value: Any, kind: type, reference: str) -> Any:
     if not isinstance(made, kind):
         raise UsageError(f"'{reference}' is of type {type(made).__name__}; it must be an {kind.__name__}.")
     return made
-
-
-def _module(path: Path) -> types.ModuleType:
-    """The file as a module, run once for each content: these very bytes, no cached byte code."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"'{path}' cannot be read ({error.strerror}); given as path.py:name.") from None
-    name = f"arena_user_{path.stem}_{hashlib.sha256(bytes(path.resolve()) + content).hexdigest()[:12]}"
-    if name not in sys.modules:
-        module = types.ModuleType(name)
-        module.__file__ = str(path)
-        sys.modules[name] = module
-        try:
-            exec(compile(content, str(path), "exec"), vars(module))
-        except (Exception, SystemExit) as error:
-            del sys.modules[name]
-            raise UsageError(f"{path} does not run: {type(error).__name__}: {error}.") from error
-    return sys.modules[name]

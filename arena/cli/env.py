@@ -12,14 +12,20 @@ from arena.recipe import EnvConfig, parse_overrides, resolve
 
 app = typer.Typer(no_args_is_help=True, help="Play an environment, or check it.")
 
-Name = Annotated[str, typer.Argument(help="An environment; see [bold]arena list envs[/].", metavar="NAME")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        help="An environment of [bold]arena list envs[/], or your own: [bold]./mine.py:MyEnv[/].",
+        metavar="NAME",
+    ),
+]
 
 
 def _config(name: str, tier: str, overrides: list[str] | None) -> EnvConfig:
-    from arena.envs import env_class
+    from arena.envs import name_and_code
 
-    env_class(name)
-    return resolve(tier, name, "grpo", 0, parse_overrides(overrides or [])).env
+    name, code = name_and_code(name)
+    return resolve(tier, name, "grpo", 0, parse_overrides(overrides or []), code).env
 
 
 @app.command()

@@ -49,7 +49,12 @@ Overrides = Annotated[
 ]
 
 Algos = Annotated[str, typer.Option("--algos", help="Comma list of algorithm specs, or all.", metavar="LIST")]
-Envs = Annotated[str, typer.Option("--envs", help="Comma list of environments, or all.", metavar="LIST")]
+Envs = Annotated[
+    str,
+    typer.Option(
+        "--envs", help="Comma list of environments, or all; your own as ./mine.py:MyEnv.", metavar="LIST"
+    ),
+]
 Workers = Annotated[
     int | None,
     typer.Option(

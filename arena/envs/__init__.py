@@ -5,28 +5,60 @@ from __future__ import annotations
 import inspect
 from importlib import import_module
 
+from arena.envs import user
 from arena.envs.base import TextEnv
 from arena.errors import UsageError, unknown_name
-from arena.recipe import EnvConfig
+from arena.recipe import ENV_ENTRY_POINTS, EnvConfig, digest_of, file_of, installed, version_of
 
 #: Name -> "module:class". Imported on use, so that a listing stays fast.
 ENVS: dict[str, str] = {
     "frozen_lake": "arena.envs.frozen_lake:FrozenLake",
     "sokoban": "arena.envs.sokoban:Sokoban",
+    "sudoku": "arena.envs.sudoku:Sudoku",
 }
 
 
-def env_class(name: str) -> type[TextEnv]:
-    """The class of an environment. Raises UsageError for an unknown name."""
-    if name not in ENVS:
-        raise unknown_name("environment", name, ENVS)
-    module, _, attribute = ENVS[name].partition(":")
-    return getattr(import_module(module), attribute)
+def env_class(spec: str) -> type[TextEnv]:
+    """The class of an environment: a name, the name of an installed one, or `path.py:Class`.
+
+    Raises UsageError for what is none of them, and for a class that lacks something.
+    """
+    if spec in ENVS:
+        module, _, attribute = ENVS[spec].partition(":")
+        return getattr(import_module(module), attribute)
+    if file_of(spec)[0]:
+        return user.load_file(spec)
+    if spec.endswith(".py"):
+        raise UsageError(f"'{spec}': a file needs the environment's class, as in './mine.py:MyEnv'.")
+    others = installed(ENV_ENTRY_POINTS)
+    if spec not in others:
+        hint = "Or a file and its class, as in ./mine.py:MyEnv."
+        raise unknown_name("environment", spec, [*ENVS, *others], hint)
+    return user.load_entry_point(others[spec])
+
+
+def name_and_code(spec: str) -> tuple[str, dict[str, str]]:
+    """An environment's name, and what it is made of if it is not Arena's own: another content is another recipe.
+
+    Raises as `env_class`, and for one that takes the name of one of Arena's own.
+    """
+    if spec in ENVS:
+        return spec, {}
+    name = env_class(spec).name
+    if name in ENVS:
+        raise UsageError(f"'{spec}': its name '{name}' is that of one of Arena's own; give it another.")
+    return name, _code_of(spec)
 
 
 def make_env(config: EnvConfig) -> TextEnv:
-    """Build an environment. Raises UsageError for options that it does not take."""
-    cls = env_class(config.name)
+    """Build an environment. Raises UsageError for options that it does not take, and if the code of one that is not
+    Arena's own is not the recipe's any more."""
+    if config.code and _code_of(config.spec) != config.code:
+        raise UsageError(
+            f"the code of '{config.spec}' changed since the run was planned: restore it and run this again, or run it "
+            f"under another --name (was {config.code})."
+        )
+    cls = env_class(config.spec)
     allowed = [name for name in inspect.signature(cls).parameters if name not in ("max_turns", "observation")]
     for option in config.options:
         if option not in allowed:
@@ -38,3 +70,8 @@ def make_env(config: EnvConfig) -> TextEnv:
     except (TypeError, ValueError) as error:
         message = f"environment '{config.name}' refuses env.options {config.options}: {error}"
         raise UsageError(message) from error
+
+
+def _code_of(spec: str) -> dict[str, str]:
+    path, _ = file_of(spec)
+    return {spec: digest_of(path)} if path else version_of(spec, installed(ENV_ENTRY_POINTS).get(spec))

@@ -21,6 +21,10 @@ from arena.seeding import EVAL_SEED_START, stream_seed
 
 Split = Literal["train", "eval"]
 
+#: Tasks kept for the next reset of the same seed: the episodes of a group share a task.
+_CACHED_TASKS = 64
+_tasks: dict[tuple[Any, ...], Any] = {}
+
 
 class TextEnv(gymnasium.Env[str, str]):
     """Base class. Subclasses implement the abstract methods and call `draw_task` from `reset`.
@@ -95,6 +99,20 @@ class TextEnv(gymnasium.Env[str, str]):
     def dynamics_options(self, seed: int) -> dict[str, Any]:
         """Reset options that seed the environment's own randomness apart from the task, if it has any."""
         return {} if self.deterministic else {"dynamics": seed}
+
+    def task_of(
+        self, seed: int, key: tuple[Any, ...], sample: Callable[[np.random.Generator], tuple[Any, str]]
+    ) -> Any:
+        """The task that `draw_task` draws, remembered. `key` is all that it depends on beside the seed, and nothing may
+        change it."""
+        key = (type(self), seed, *key)
+        task = _tasks.get(key)
+        if task is None:
+            task = self.draw_task(seed, sample)
+            if len(_tasks) >= _CACHED_TASKS:
+                _tasks.pop(next(iter(_tasks)), None)
+            _tasks[key] = task
+        return task
 
     def draw_task(self, seed: int, sample: Callable[[np.random.Generator], tuple[Any, str]]) -> Any:
         """Draw tasks until one belongs to the split of `seed`.

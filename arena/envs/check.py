@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import json
 import math
@@ -29,6 +28,7 @@ from arena.envs import env_class, make_env
 from arena.envs.base import TextEnv
 from arena.recipe import EnvConfig
 from arena.seeding import EVAL_SEED_START
+from arena.userfile import module_of
 
 _LOOK_ALIKES = str.maketrans({"a": "а", "c": "с", "e": "е", "g": "ɡ", "i": "і", "o": "о", "p": "р", "t": "т"})
 #: Actions of other environments: an environment may know some of them, so only an exception is a fault.
@@ -90,7 +90,7 @@ def check_env(config: EnvConfig, cls: type[TextEnv] | None = None, tasks: int = 
     """
     if cls is None:
         make_env(config)
-    subject = _Subject(config, cls or env_class(config.name), tasks)
+    subject = _Subject(config, cls or env_class(config.spec), tasks)
     checks = CHECKS if config.observation == "full" else CHECKS | COMPACT_CHECKS
     return [_result(name, check, subject) for name, check in checks.items()]
 
@@ -403,11 +403,7 @@ def _serve_traces() -> None:
     try:
         module = importlib.import_module(job["module"])
     except ModuleNotFoundError:  # The user's own file, which is not on the path.
-        spec = importlib.util.spec_from_file_location(Path(job["file"]).stem, job["file"])
-        if spec is None or spec.loader is None:
-            raise
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        module = module_of(Path(job["file"]))
     subject = _Subject(EnvConfig(**job["config"]), getattr(module, job["class"]), 1)
     env = subject.build()
     print(json.dumps([_trace(env, seed) for seed in job["seeds"]]))

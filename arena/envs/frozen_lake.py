@@ -6,7 +6,7 @@ reward 0, the goal with reward 1. On slippery ice a move goes the intended way w
 one of its two sides.
 
 Departures: the player's cell is shown in the grid, as RAGEN does; a malformed action is a turn without
-movement.
+movement; several actions per turn are an option (see `several`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from arena.envs import several
 from arena.envs.base import TextEnv
 from arena.seeding import EVAL_SEED_START
 
@@ -127,7 +128,8 @@ class FrozenLake(TextEnv):
     """Cross the ice to the goal.
 
     Args (options): `size` is the side of the map (3 to 9), `p_frozen` the chance that a cell is ice,
-    `slippery` whether moves slip, `success_rate` the chance of the intended move on slippery ice.
+    `slippery` whether moves slip, `success_rate` the chance of the intended move on slippery ice, `actions_per_turn`
+    how many actions a turn may have, joined by `||`.
 
     On slippery ice the slips are drawn from `np_random`: two episodes of one seed with the same actions meet
     the same slips, unless `reset(options={"dynamics": seed})` seeds the slips apart from the task.
@@ -150,8 +152,15 @@ class FrozenLake(TextEnv):
         p_frozen: float = 0.8,
         slippery: bool = False,
         success_rate: float = 1 / 3,
+        actions_per_turn: int = 1,
     ) -> None:
         super().__init__(max_turns=max_turns, observation=observation)
+        self.actions_per_turn = several.checked(actions_per_turn)
+        #: Moves that an episode has at most.
+        self.max_moves = max_turns * actions_per_turn
+        if actions_per_turn > 1:  # else the class's own bound holds
+            share = several.action_share(actions_per_turn, 26)
+            self.largest_action_share = share  # ty: ignore[invalid-attribute-access]
         if not isinstance(size, int) or isinstance(size, bool) or not 3 <= size <= 9:
             raise ValueError(f"size must be a whole number from 3 to 9, given {size!r}")
         if not 0.2 <= p_frozen <= 0.95:
@@ -160,10 +169,9 @@ class FrozenLake(TextEnv):
             )
         if not 0 < success_rate <= 1:
             raise ValueError(f"success_rate must be above 0 and at most 1, given {success_rate!r}")
-        if max_turns < 2 * (size - 1):
-            raise ValueError(
-                f"a map of size {size} needs at least {2 * (size - 1)} turns, max_turns is {max_turns}"
-            )
+        if self.max_moves < 2 * (size - 1):
+            needed = -(2 * (1 - size) // actions_per_turn)
+            raise ValueError(f"a map of size {size} needs at least {needed} turns, max_turns is {max_turns}")
         self.size, self.p_frozen = size, p_frozen
         self.slippery, self.success_rate = slippery, success_rate
         self.deterministic = not slippery
@@ -176,9 +184,8 @@ class FrozenLake(TextEnv):
         if self.observation_style == "compact":
             return self.name
         rate = self.success_rate
-        return _RULES.format(
-            slippery=_SLIPPERY.format(intended=rate, side=(1 - rate) / 2) if self.slippery else ""
-        )
+        slippery = _SLIPPERY.format(intended=rate, side=(1 - rate) / 2) if self.slippery else ""
+        return several.rules(_RULES.format(slippery=slippery), self.actions_per_turn)
 
     @property
     def largest_return(self) -> float:
@@ -202,7 +209,7 @@ class FrozenLake(TextEnv):
             self._lake = Lake.parse(options["map"], self.size)
         else:
             task = int(self.np_random.integers(EVAL_SEED_START)) if seed is None else seed
-            self._lake = self.draw_task(task, self._sample)
+            self._lake = self.task_of(task, (self.size, self.p_frozen, self.max_moves), self._sample)
         if "dynamics" in options:
             self.np_random = np.random.default_rng(options["dynamics"])
         self._chances = None
@@ -212,11 +219,13 @@ class FrozenLake(TextEnv):
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         if self._ended:
             raise RuntimeError("the episode has ended: call reset")
-        word = action.strip().lower()
-        understood = word in _STEPS
-        if understood:
-            self._player = self._landing(word)
-        cell = self.lake.cells[self._player]
+        moves = several.understood(action, _STEPS, self.actions_per_turn)
+        cells, cell = self.lake.cells, ICE
+        for move in moves:
+            self._player = self._landing(move)
+            cell = cells[self._player]
+            if cell != ICE:
+                break
         self._turns += 1
         terminated = cell != ICE
         truncated = not terminated and self._turns >= self.max_turns
@@ -226,26 +235,38 @@ class FrozenLake(TextEnv):
             float(cell == GOAL),
             terminated,
             truncated,
-            self._info(admissible=understood),
+            self._info(admissible=bool(moves)),
         )
 
     def expert_action(self) -> str:
-        """The first direction of a shortest safe path; on slippery ice, the best chance to arrive in time."""
-        lake, here = self.lake, self._player
+        """The first directions of a shortest safe path, as many as a turn may have; on slippery ice the one with the
+        best chance to arrive in time."""
         if not self.slippery:
-            near = {action: lake.distances.get(lake.moved[action][here]) for action in ACTIONS}
-            reachable = {action: distance for action, distance in near.items() if distance is not None}
-            return min(reachable, key=lambda action: reachable[action], default=ACTIONS[0])
+            moves, cell = [self._nearer(self._player)], self._player
+            while (
+                len(moves) < self.actions_per_turn
+                and self.lake.cells[self.lake.moved[moves[-1]][cell]] == ICE
+            ):
+                cell = self.lake.moved[moves[-1]][cell]
+                moves.append(self._nearer(cell))
+            return f" {several.SEPARATOR} ".join(moves)
         left = max(0, self.max_turns - self._turns - 1)
         after = self._best_chances()[left]
-        return max(ACTIONS, key=lambda action: self._expected(after, lake.slips(action, here)))
+        return max(ACTIONS, key=lambda action: self._expected(after, self.lake.slips(action, self._player)))
+
+    def _nearer(self, cell: int) -> str:
+        """The first direction from the cell that starts a shortest safe path."""
+        lake = self.lake
+        near = {action: lake.distances.get(lake.moved[action][cell]) for action in ACTIONS}
+        reachable = {action: distance for action, distance in near.items() if distance is not None}
+        return min(reachable, key=lambda action: reachable[action], default=ACTIONS[0])
 
     @property
     def expert_success(self) -> float:
         """Chance that the expert reaches the goal from the start within `max_turns`."""
         if self.slippery:
             return self._best_chances()[self.max_turns][0]
-        return float(self.lake.distances.get(0, self.max_turns + 1) <= self.max_turns)
+        return float(self.lake.distances.get(0, self.max_moves + 1) <= self.max_moves)
 
     def thought(self) -> str:
         """Facts of the state, always 26 words. Coordinates are row and column from 1.
@@ -266,7 +287,7 @@ class FrozenLake(TextEnv):
         return ACTIONS
 
     def _sample(self, rng: np.random.Generator) -> tuple[Lake, str]:
-        rows = random_map(rng, self.size, self.p_frozen, self.max_turns)
+        rows = random_map(rng, self.size, self.p_frozen, self.max_moves)
         return Lake(rows), "\n".join(rows)
 
     def _landing(self, action: str) -> int:
@@ -316,8 +337,8 @@ class FrozenLake(TextEnv):
         }
 
 
-def random_map(rng: np.random.Generator, size: int, p_frozen: float, max_turns: int) -> tuple[str, ...]:
-    """A map whose goal can be reached in `max_turns` moves: Gymnasium's `generate_random_map`, draw for draw.
+def random_map(rng: np.random.Generator, size: int, p_frozen: float, max_moves: int) -> tuple[str, ...]:
+    """A map whose goal can be reached in `max_moves` moves: Gymnasium's `generate_random_map`, draw for draw.
 
     Raises RuntimeError when 10,000 draws have none.
     """
@@ -325,6 +346,6 @@ def random_map(rng: np.random.Generator, size: int, p_frozen: float, max_turns: 
         cells = [ICE if draw < p_frozen else HOLE for draw in rng.random(size * size).tolist()]
         cells[0], cells[-1] = ICE, GOAL
         rows = tuple("".join(cells[i : i + size]) for i in range(0, size * size, size))
-        if Lake(rows).distances.get(0, max_turns + 1) <= max_turns:
+        if Lake(rows).distances.get(0, max_moves + 1) <= max_moves:
             return rows
-    raise RuntimeError(f"no map of size {size} with p_frozen {p_frozen} can be crossed in {max_turns} moves")
+    raise RuntimeError(f"no map of size {size} with p_frozen {p_frozen} can be crossed in {max_moves} moves")

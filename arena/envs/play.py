@@ -15,6 +15,8 @@ _KEYS = {
     "left": ("a", "\x1b[d", "\x1bod", "←", "arrow left", "arrowleft"),
     "right": ("d", "\x1b[c", "\x1boc", "→", "arrow right", "arrowright"),
 }
+#: More actions than these are listed only when asked for.
+_MENU = 12
 _DIRECTION = {key: direction for direction, keys in _KEYS.items() for key in keys}
 
 
@@ -70,7 +72,9 @@ def _ask(
     write: Callable[[str], None],
 ) -> str | None:
     """Ask until the answer is an action; None when the player leaves."""
-    menu = "  ".join(_label(number, action) for number, action in enumerate(actions, 1))
+    labels = [_label(number, action) for number, action in enumerate(actions, 1)]
+    few = len(actions) <= _MENU
+    menu = "  ".join(labels) if few else f"one of {len(actions)} actions, as in '{actions[0]}'  [??] all"
     while True:
         try:
             typed = read(f"{progress}  {menu}  [?] hint  [q] quit > ")
@@ -82,10 +86,14 @@ def _ask(
         if command == "?":
             write(f"The expert would play: {hint()}")
             continue
+        if command == "??":
+            write("\n".join(labels))
+            continue
         action = match_action(typed, actions)
         if action is not None:
             return action
-        write(f"'{typed.strip()}' is not one of: {', '.join(actions)}.")
+        known = f"not one of: {', '.join(actions)}" if few else f"none of the {len(actions)}; ?? lists them"
+        write(f"'{typed.strip()}' is {known}.")
 
 
 def _label(number: int, action: str) -> str:

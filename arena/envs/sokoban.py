@@ -7,7 +7,7 @@ pushed onto a target, -1 for one pushed off, +10 when all boxes are on targets. 
 Departures: a start is drawn from an exhaustive reverse play, so the optimal number of moves is known and
 bounded by `min_solution` and `max_solution` (the original keeps the hardest state of a bounded search); no
 box starts on a target; the action set is the four directions (the original also has "no operation" and
-push/move variants).
+push/move variants); several actions per turn are an option, as in RAGEN (see `several`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from arena.envs import several
 from arena.envs.base import TextEnv
 from arena.seeding import EVAL_SEED_START
 
@@ -57,8 +58,6 @@ _TURN_CHANCE, _WALK_FACTOR = 0.35, 1.7
 #: States an expert's table may hold (about 100 bytes each). A state beyond it counts as unsolvable; the
 #: states of a generated start's optimal solutions are always inside.
 _TABLE_STATES = 60_000
-#: Rooms kept for the next reset of the same seed: the episodes of a group share a task.
-_CACHED_ROOMS = 64
 
 
 class Distances:
@@ -172,7 +171,8 @@ class Sokoban(TextEnv):
 
     Args (options): `size` is the side of the room with its walls (5 to 10), `boxes` their number (1 to 4),
     `min_solution` and `max_solution` bound the optimal number of moves (`max_solution` defaults to 10 for a
-    6x6 room with one box, and 4 more for each further row or box; never more than `max_turns`).
+    6x6 room with one box, and 4 more for each further row or box; never more than can be made in `max_turns`).
+    `actions_per_turn` is how many actions a turn may have, joined by `||`.
 
     `reset(options={"room": text})` starts from a hand-made room, one line per row, which may be unsolvable.
     """
@@ -193,20 +193,26 @@ class Sokoban(TextEnv):
         boxes: int = 1,
         min_solution: int = 3,
         max_solution: int | None = None,
+        actions_per_turn: int = 1,
     ) -> None:
         super().__init__(max_turns=max_turns, observation=observation)
+        self.actions_per_turn = several.checked(actions_per_turn)
         self.size = _whole("size", size, 5, 10)
         self.boxes = _whole("boxes", boxes, 1, min(4, size - 3))
         longest = 10 + 4 * (size - 6) + 4 * (boxes - 1) if max_solution is None else max_solution
-        self.max_solution = min(_whole("max_solution", longest, 1, 200), max_turns)
+        self.max_solution = min(_whole("max_solution", longest, 1, 200), max_turns * actions_per_turn)
         self.min_solution = _whole("min_solution", min_solution, 1, self.max_solution)
+        if actions_per_turn > 1:  # else the class's own bound holds
+            share = several.action_share(actions_per_turn, 26)
+            self.largest_action_share = share  # ty: ignore[invalid-attribute-access]
         self._deltas = {"up": -size, "down": size, "left": -1, "right": 1}
         self._room: Room | None = None
         self._player, self._boxes, self._turns, self._ended = 0, 0, 0, True
 
     @property
     def instruction(self) -> str:
-        return self.name if self.observation_style == "compact" else _RULES
+        compact = self.observation_style == "compact"
+        return self.name if compact else several.rules(_RULES, self.actions_per_turn)
 
     @property
     def largest_return(self) -> float:
@@ -232,9 +238,15 @@ class Sokoban(TextEnv):
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         if self._ended:
             raise RuntimeError("the episode has ended: call reset")
-        delta = self._deltas.get(action.strip().lower())
-        reward = -0.1 + (self._move(delta) if delta is not None else 0)
-        solved = self._boxes == self.room.targets
+        moves = several.understood(action, self._deltas, self.actions_per_turn)
+        reward, solved, targets = 0.0, False, self.room.targets
+        for move in moves:
+            reward += -0.1 + self._move(self._deltas[move])
+            solved = self._boxes == targets
+            if solved:
+                break
+        if not moves:
+            reward = -0.1
         self._turns += 1
         truncated = not solved and self._turns >= self.max_turns
         self._ended = solved or truncated
@@ -243,19 +255,28 @@ class Sokoban(TextEnv):
             reward + 10 * solved,
             solved,
             truncated,
-            self._info(admissible=delta is not None),
+            self._info(admissible=bool(moves)),
         )
 
     def expert_action(self) -> str:
-        """The first direction of a shortest solution; `up` where there is none."""
-        room, here = self.room, self._player
-        distance = room.distances[self._boxes << 7 | here]
+        """The first directions of a shortest solution, as many as a turn may have; `up` where there is none."""
+        moves, before = [], (self._boxes, self._player)
+        while len(moves) < self.actions_per_turn and (moved := self._towards_solution()):
+            action, (self._boxes, self._player) = moved
+            moves.append(action)
+        self._boxes, self._player = before
+        return f" {several.SEPARATOR} ".join(moves) or ACTIONS[0]
+
+    def _towards_solution(self) -> tuple[str, tuple[int, int]] | None:
+        """The first direction that leads nearer to a solution, and boxes and player after it; None where none does."""
+        distances = self.room.distances
+        distance = distances[self._boxes << 7 | self._player]
         if not distance:
-            return ACTIONS[0]
+            return None
         for action, delta in self._deltas.items():
             moved = self._after(delta)
-            if moved and room.distances[moved[0] << 7 | moved[1]] == distance - 1:
-                return action
+            if moved and distances[moved[0] << 7 | moved[1]] == distance - 1:
+                return action, moved
         raise AssertionError("a state with a distance has a neighbour that is nearer")
 
     def thought(self) -> str:
@@ -294,14 +315,7 @@ class Sokoban(TextEnv):
         return self._room
 
     def _room_of(self, seed: int) -> Room:
-        key = (type(self), seed, self.size, self.boxes, self.min_solution, self.max_solution)
-        room = _ROOMS.get(key)
-        if room is None:
-            room = self.draw_task(seed, self._sample)
-            if len(_ROOMS) >= _CACHED_ROOMS:
-                _ROOMS.pop(next(iter(_ROOMS)), None)
-            _ROOMS[key] = room
-        return room
+        return self.task_of(seed, (self.size, self.boxes, self.min_solution, self.max_solution), self._sample)
 
     def _sample(self, rng: np.random.Generator) -> tuple[Room, str]:
         room = random_room(rng, self.size, self.boxes, self.min_solution, self.max_solution)
@@ -363,9 +377,6 @@ class Sokoban(TextEnv):
             return box
         free = Room.box_cells(targets & ~self._boxes)
         return min(free, key=lambda target: sum(map(abs, _offset(box, target, self.size))))
-
-
-_ROOMS: dict[tuple[Any, ...], Room] = {}
 
 
 def random_room(rng: np.random.Generator, size: int, boxes: int, shortest: int, longest: int) -> Room:

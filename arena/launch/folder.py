@@ -15,7 +15,7 @@ from typing import Any
 
 from arena.errors import UsageError
 from arena.launch.jobs import Job
-from arena.recipe import is_start_field
+from arena.recipe import file_of, is_start_field
 from arena.records.files import Status, read_status, write_json
 
 LOCK = ".lock"
@@ -170,11 +170,12 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any], job: Job) -> li
 
 
 def _in_words(field: str, was: str, now: str) -> str:
-    section, _, name = field.partition(".")
-    if section != "code":
+    before, is_code, name = field.partition("code.")
+    if not is_code or before not in ("", "env."):
         return f"{field}: {was} there, {now} now"
-    if name.endswith(".py"):
-        return f"the file {name} has other content (digest {was} there, {now} now)"
+    path, _ = file_of(f"{name}:")
+    if path:
+        return f"the file {path} has other content (digest {was} there, {now} now)"
     return f"the package that offers '{name}' is another: {was} there, {now} now"
 
 

@@ -6,7 +6,7 @@ Everything is checked here, before anything is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Container, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -61,15 +61,16 @@ def build(options: Options) -> Plan:
     """The plan of `options`. Raises UsageError, naming the option, for anything unknown or impossible."""
     with _naming("--tier"):
         load_tier(options.tier)
-    _check_sections(options.tier)
+    envs = _envs(options.envs)
+    _check_sections(options.tier, envs)
     check_runs_folder(options.runs)
     run = options.runs / run_name(options.name, options.tier)
-    envs, algos, seeds = _envs(options.envs), _algorithms(options.algos), _seeds(options)
+    algos, seeds = _algorithms(options.algos), _seeds(options)
     overrides = _overrides(options)
     cells = tuple(
-        Job("cell", resolve(options.tier, env, algo, seed, overrides), run)
+        Job("cell", resolve(options.tier, env, algo, seed, overrides, code), run)
         for seed in seeds
-        for env in envs
+        for env, code in envs.items()
         for algo in algos
     )
     _check_parts(cells)
@@ -135,8 +136,9 @@ def _naming(option: str) -> Generator[None]:
         raise UsageError(f"{option}: {error}") from None
 
 
-def _check_sections(tier: str) -> None:
-    """Raise UsageError for a section of the tier whose environment, method or fields do not exist."""
+def _check_sections(tier: str, own: Container[str]) -> None:
+    """Raise UsageError for a section of the tier whose environment, method or fields do not exist. Environments of the
+    user's own are known by the names in `own`."""
     from arena.algorithms.catalog import get_algorithm
     from arena.envs import ENVS, env_class
 
@@ -144,7 +146,8 @@ def _check_sections(tier: str) -> None:
     check_given(tree, f"--tier: '{tier}'")
     for env, section in tree.get("envs", {}).items():
         with _naming(f"--tier: '{tier}', envs.{env}"):
-            env_class(env)
+            if env not in own:
+                env_class(env)
         check_given(section, f"--tier: '{tier}', envs.{env}")
     for (env, name), section in method_sections(tree).items():
         where = f"--tier: '{tier}', {f'envs.{env}.' if env else ''}algos.{name}"
@@ -170,14 +173,20 @@ def _holds(tree: Mapping[str, Any], field: str) -> bool:
     return isinstance(inner, Mapping) and leaf in inner
 
 
-def _envs(text: str) -> list[str]:
-    from arena.envs import ENVS, env_class
+def _envs(text: str) -> dict[str, dict[str, str]]:
+    """The environments by name, with what those that are not Arena's own are made of."""
+    from arena.envs import ENVS, name_and_code
 
-    names = _split("--envs", text, list(ENVS))
+    specs = _split("--envs", text, list(ENVS))
+    found: dict[str, dict[str, str]] = {}
     with _naming("--envs"):
-        for name in names:
-            env_class(name)
-    return names
+        for spec in specs:
+            name, code = name_and_code(spec)
+            if name in found:
+                other = next(iter(found[name]), name)
+                raise UsageError(f"'{other}' and '{spec}' are both called '{name}'; give one of them.")
+            found[name] = code
+    return found
 
 
 def _algorithms(text: str) -> list[str]:

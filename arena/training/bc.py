@@ -75,9 +75,11 @@ def demonstrate(recipe: Recipe) -> tuple[list[Demonstration], float]:
     return kept, successes / recipe.bc.episodes
 
 
-def shared_words() -> list[str]:
-    """Every word of every built-in environment: one tokenizer for the whole tier."""
-    return sorted({word for name in ENVS for word in env_class(name).vocabulary})
+def shared_words(spec: str = "") -> list[str]:
+    """Every word of every built-in environment, one tokenizer for the whole tier; and of the user's own, if `spec`
+    names one."""
+    specs = [*ENVS, spec] if spec else ENVS
+    return sorted({word for each in specs for word in env_class(each).vocabulary})
 
 
 def clone(recipe: Recipe, directory: Path, progress: Progress) -> None:
@@ -93,7 +95,7 @@ def clone(recipe: Recipe, directory: Path, progress: Progress) -> None:
     steps = recipe.bc.steps
     write_status(directory, Status("running", recipe.start_hash, 0, steps))
     demonstrations, expert_success = demonstrate(recipe)
-    codec = TextCodec(build_tokenizer(shared_words()))
+    codec = TextCodec(build_tokenizer(shared_words(recipe.env.spec)))
     model = build_model(recipe.model, codec.tokenizer, stream_seed("init", recipe.env.name, recipe.seed))
     metrics = _fit(model, codec, demonstrations, recipe, progress)
     model.eval()

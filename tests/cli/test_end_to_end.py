@@ -11,6 +11,7 @@ from arena.cli import run as run_command
 from arena.cli import tune as tune_command
 from arena.launch.local import Setup
 from tests.algorithms.test_user import readme_example
+from tests.envs.test_user import page_example
 
 TINY = [
     "run", "--algos", "grpo,sampo", "--envs", "frozen_lake", "--steps", "2", "--workers", "1",
@@ -118,6 +119,32 @@ def test_a_users_own_method_is_trained_and_resumed(arena, runs: Path, monkeypatc
     refused = arena(*words)
     assert refused.code == 2
     assert "the file ./mine.py has other content" in refused.err
+
+
+@pytest.mark.slow
+def test_a_users_own_environment_is_trained_and_resumed(arena, runs: Path, monkeypatch, tmp_path):
+    monkeypatch.setattr(run_command, "Setup", Setup)  # real jobs
+    monkeypatch.chdir(tmp_path)
+    Path("mine.py").write_text(page_example())
+    words = [*TINY]
+    words[words.index("grpo,sampo")] = "grpo"
+    words[words.index("frozen_lake")] = "./mine.py:Line"
+    result = arena(*words)
+
+    assert result.code == 0, result.err
+    assert "line" in result.out
+    cell = runs / "tiny/cells/line/grpo/seed-0"
+    status = json.loads((cell / "status.json").read_text())
+    assert (status["state"], status["step"]) == ("done", 2)
+    recipe = json.loads((cell / "recipe.json").read_text())
+    assert (recipe["env"]["name"], list(recipe["env"]["code"])) == ("line", ["./mine.py:Line"])
+    # The same file: nothing to do. Another: another recipe, which is refused.
+    assert arena(*words).code == 0
+    Path("mine.py").write_text(page_example() + "# changed\n")
+    refused = arena(*words)
+    assert refused.code == 2
+    assert "the file ./mine.py has other content" in refused.err
+    assert arena("report").code == 0
 
 
 @pytest.mark.slow

@@ -25,6 +25,8 @@ CONFIG = EnvConfig(name="sokoban")
         EnvConfig(name="frozen_lake"),
         EnvConfig(name="frozen_lake", observation="full"),
         EnvConfig(name="frozen_lake", max_turns=40, options={"slippery": True, "success_rate": 0.8}),
+        EnvConfig(name="sudoku"),
+        EnvConfig(name="sudoku", observation="full", options={"feedback": "full"}),
     ],
     ids=lambda config: f"{config.name}-{config.observation}-{len(config.options)}",
 )

@@ -34,13 +34,13 @@ def in_gym_letters(rows):
 def some_maps():
     for seed in range(25):
         for size, p_frozen in ((3, 0.7), (4, 0.8), (5, 0.6), (8, 0.9)):
-            yield random_map(np.random.default_rng(seed), size, p_frozen, max_turns=100)
+            yield random_map(np.random.default_rng(seed), size, p_frozen, max_moves=100)
 
 
 @pytest.mark.parametrize(("size", "p_frozen"), [(3, 0.5), (4, 0.8), (4, 0.9), (6, 0.65), (8, 0.8)])
 def test_maps_are_gymnasiums_draw_for_draw(size, p_frozen):
     for seed in range(40):
-        rows = random_map(np.random.default_rng(seed), size, p_frozen, max_turns=100)
+        rows = random_map(np.random.default_rng(seed), size, p_frozen, max_moves=100)
         assert in_gym_letters(rows) == generate_random_map(size, p_frozen, seed)
 
 

@@ -59,6 +59,17 @@ def test_a_solved_game():
     assert shown.endswith("Solved after 3 turns. Reward 10.7.")
 
 
+def test_many_actions_are_listed_when_asked_for():
+    result, shown = session(EnvConfig(name="sudoku"), ["??", "9 in row 1", "3", "place 3 at row 2 column 1"])
+    assert result is None
+    menu = "turn 1/15  one of 24 actions, as in 'place 1 at row 1 column 1'  [??] all  [?] hint  [q] quit > "
+    assert shown.split("\n").count(menu) == 3
+    assert shown.count("\n[24] place 4 at row 4 column 2\n") == 1
+    assert "'9 in row 1' is none of the 24; ?? lists them." in shown
+    assert "place 3 at row 1 column 1: reward +1.0" in shown
+    assert "Not placed: its row already holds that number." in shown
+
+
 @pytest.mark.parametrize("last", [["q"], ["QUIT"], []])
 def test_leaving(last):
     result, shown = session(EnvConfig(name="sokoban"), ["left", *last])
