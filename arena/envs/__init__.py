@@ -13,6 +13,7 @@ from arena.recipe import EnvConfig
 ENVS: dict[str, str] = {
     "frozen_lake": "arena.envs.frozen_lake:FrozenLake",
     "sokoban": "arena.envs.sokoban:Sokoban",
+    "webshop": "arena.envs.webshop.env:WebShop",
 }
 
 
