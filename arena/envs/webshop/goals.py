@@ -32,8 +32,11 @@ def ceiling_text(ceiling: float) -> str:
 
 
 def draw_goal(rng: np.random.Generator, products: tuple[Product, ...], attributes: int, options: int) -> Goal:
-    """A goal that a random product meets: one to `attributes` of its attributes, at most `options` of its options."""
-    product = products[int(rng.integers(len(products)))]
+    """A goal that a random product meets: one to `attributes` of its attributes, at most `options` of its options.
+
+    The product is the cheaper of two, so that a ceiling has something to exclude.
+    """
+    product = min((products[i] for i in rng.integers(len(products), size=2)), key=lambda drawn: drawn.price)
     count = int(rng.integers(1, attributes + 1))
     wanted = _some(rng, product.attributes, count)
     kinds = _some(rng, product.options, min(options, len(product.options)))

@@ -35,13 +35,14 @@ _SHUFFLE_SEED = 233
 _TEST, _EVALUATION = 500, 1500
 _TITLE_WORD = re.compile(r"[^\W\d_]+(?:'[a-z]+)?")
 #: Words of titles that are no nouns: function words and common adjectives; endings that adjectives have.
-_OTHER_WORDS = frozenset(
-    "a an and or of for with without in on by to the from at as is are be it its your you our this that not no all "
-    "up off out over per each non anti new small large big mini long short high low thin thick wide slim soft hard "
-    "light dark heavy great good best perfect easy quick fast red blue green black white pink brown yellow gray grey "
-    "purple warm cool hot cold dry wet round square flat full free fresh raw sweet sour modern classic vintage casual "
-    "women's men's girls' boys' kids'".split()
-)
+_OTHER_WORDS = """
+a an and or of for with without in on by to the from at as is are be it its your you our this that not no all up off
+out over per each non anti new small large big mini long short high low thin thick wide slim soft hard light dark
+heavy great good best perfect easy quick fast red blue green black white pink brown yellow gray grey purple warm
+cool hot cold dry wet round square flat full free fresh raw sweet sour modern classic vintage casual women's men's
+girls' boys' kids'
+"""
+_NO_NOUNS = frozenset(_OTHER_WORDS.split())
 _OTHER_ENDINGS = ("able", "ible", "ful", "less", "ous", "ive", "ed", "ish", "proof", "ly")
 
 
@@ -124,7 +125,7 @@ def read_product(record: dict[str, Any], instructions: dict[str, Any]) -> Produc
         price, tag = prices[0], f"${prices[0]}"
     elif prices:
         rng = np.random.default_rng(stream_seed("webshop-price", record["asin"]))
-        price, tag = float(rng.uniform(*sorted(prices[:2]))), f"${prices[0]} to ${prices[1]}"
+        price, tag = float(rng.uniform(min(prices[:2]), max(prices[:2]))), f"${prices[0]} to ${prices[1]}"
     return Product(
         asin=record["asin"],
         title=record["name"],
@@ -181,7 +182,7 @@ def title_nouns(title: str) -> frozenset[str]:
     return frozenset(
         word
         for word in found
-        if len(word) > 1 and word not in _OTHER_WORDS and not word.endswith(_OTHER_ENDINGS)
+        if len(word) > 1 and word not in _NO_NOUNS and not word.endswith(_OTHER_ENDINGS)
     )
 
 

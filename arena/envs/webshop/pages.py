@@ -111,14 +111,14 @@ def anchor(store: Store, goal: Goal, state: State) -> str:
 
 
 def compact_goal(goal: Goal) -> str:
-    """A goal in a few words; the ceiling in tens of dollars."""
-    ceiling = " ".join(str(round(goal.ceiling / 10)))
-    return " ".join(["need", *goal.attributes, goal.query, *goal.options, "under", ceiling])
+    """A goal in a few words; the ceiling in tens of dollars, at most 9: generated prices are below 90."""
+    ceiling = min(9, round(goal.ceiling / 10))
+    return " ".join(["need", *goal.attributes, goal.query, *goal.options, "under", str(ceiling)])
 
 
 def compact_product(product: Product) -> str:
     """A product in a few words; the price in tens of dollars, rounded up. Ceilings are tens: nothing is lost."""
-    return " ".join([*product.attributes, product.query, *str(-int(-product.price // 10))])
+    return " ".join([*product.attributes, product.query, str(-int(-product.price // 10))])
 
 
 def compact_text(store: Store, goal: Goal, state: State, view: View) -> str:
