@@ -48,6 +48,7 @@ def draw_goal(rng: np.random.Generator, products: tuple[Product, ...], attribute
     sentence = f"{opening} {_article(product.query, thing)} {thing}{' with ' if details else ''}{details}"
     values = tuple(value for _, value in chosen)
     return Goal(
+        asin=product.asin,
         sentence=sentence + ceiling_text(ceiling),
         words=(*wanted, product.query, *values),
         query=product.query,

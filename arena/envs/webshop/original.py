@@ -57,7 +57,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Shop:
-    """Products, and the shuffled goals of each part of the original's split; training goals repeat no other's text."""
+    """Products, and the goals of each part of the original's split; no training goal asks what a held-out one asks."""
 
     products: tuple[Product, ...]
     test: tuple[Goal, ...]
@@ -193,6 +193,7 @@ def _goal(
     ceiling = draw_ceiling(rng, product.price)
     words = " ".join([product.query, *attributes, *options]).lower().split()
     return Goal(
+        asin=product.asin,
         sentence=sentence + ceiling_text(ceiling),
         words=tuple(dict.fromkeys(words)),
         query=product.query,
@@ -215,11 +216,15 @@ def _split(products: tuple[Product, ...], goals: list[Goal]) -> Shop:
         raise ValueError(f"the files hold {count} goals: too few to split into training and evaluation")
     test, evaluation = (_TEST, _EVALUATION) if count >= 2000 else (count // 4, count // 2)
     held_out = goals[:evaluation]
-    known = {goal.content for goal in held_out}
-    train = tuple(goal for goal in goals[evaluation:] if goal.content not in known)
+    known = {_asked(goal) for goal in held_out}
+    train = tuple(goal for goal in goals[evaluation:] if _asked(goal) not in known)
     if not train:
         raise ValueError("every training goal of the files is also a held-out goal")
     return Shop(products, tuple(goals[:test]), tuple(goals[test:evaluation]), train)
+
+
+def _asked(goal: Goal) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    return goal.asin, goal.attributes, goal.options
 
 
 def _read(path: Path) -> Any:

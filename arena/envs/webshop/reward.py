@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rapidfuzz.fuzz import token_set_ratio
+from rapidfuzz.utils import default_process
 
 from arena.envs.webshop.catalogue import Product
 
@@ -55,9 +56,11 @@ _BASE_COLORS = (
 class Goal:
     """What is asked for: the sentence, and what a purchase is compared with.
 
-    `options` are values without their kinds, `ceiling` is in dollars, `words` is what a shopper would search for.
+    `asin` is the product it was made from, `options` are values without their kinds, `ceiling` is in dollars, `words`
+    is what a shopper would search for.
     """
 
+    asin: str
     sentence: str
     words: tuple[str, ...]
     query: str
@@ -69,8 +72,8 @@ class Goal:
 
     @property
     def content(self) -> str:
-        """What makes two goals the same task whatever the price: the splits are disjoint by it."""
-        return " ".join([*sorted(self.attributes), self.query, *sorted(self.options), *sorted(self.nouns)])
+        """What is asked for, the ceiling apart: a generated catalogue's splits are disjoint by it."""
+        return " ".join([*sorted(self.attributes), self.query, *sorted(self.options)])
 
 
 def score(product: Product, goal: Goal, chosen: tuple[str, ...]) -> float:
@@ -100,7 +103,7 @@ def type_factor(product: Product, goal: Goal) -> float:
 def attribute_matches(product: Product, goal: Goal) -> int:
     """Attributes of the goal that the product has, fuzzily, or whose text its title, features or description has."""
     return sum(
-        any(token_set_ratio(own, wanted) > MATCH for own in product.attributes)
+        any(resembles(own, wanted) for own in product.attributes)
         or any(wanted in text for text in product.texts)
         for wanted in goal.attributes
     )
@@ -113,8 +116,14 @@ def option_matches(chosen: tuple[str, ...], goal: Goal) -> int:
 
 @lru_cache(maxsize=100_000)
 def same_option(value: str, wanted: str) -> bool:
-    """Whether a value resembles a wanted one."""
-    return token_set_ratio(base_color(value), base_color(wanted)) > MATCH
+    """Whether an option's value resembles a wanted one."""
+    return resembles(base_color(value), base_color(wanted))
+
+
+@lru_cache(maxsize=100_000)
+def resembles(text: str, wanted: str) -> bool:
+    """A fuzzy match: capitals and punctuation aside, as thefuzz compares."""
+    return token_set_ratio(text, wanted, processor=default_process) > MATCH
 
 
 def base_color(text: str) -> str:
