@@ -31,6 +31,7 @@ from arena.envs.webshop.pages import (
     anchor,
     compact_goal,
     compact_text,
+    full_goal,
     full_text,
     links,
     searched,
@@ -186,7 +187,8 @@ class Task:
         return f"{verb} [ {argument} ]" if self.view.style == "compact" else f"{verb}[{argument}]"
 
     def _thought(self, *words: str) -> str:
-        return " ".join([compact_goal(self.goal), *words])
+        goal = compact_goal(self.goal) if self.view.style == "compact" else full_goal(self.goal)
+        return " ".join([goal, *words])
 
     def _verdict(self, item: int) -> str:
         """miss: another kind, or an attribute is missing; dear: above the ceiling; fit."""

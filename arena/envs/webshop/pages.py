@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from arena.envs.webshop.catalogue import Product
+from arena.envs.webshop.goals import NO_CEILING
 from arena.envs.webshop.reward import Goal
 from arena.envs.webshop.search import SearchEngine
 
@@ -114,6 +115,12 @@ def compact_goal(goal: Goal) -> str:
     """A goal in a few words; the ceiling in tens of dollars, at most 9: generated prices are below 90."""
     ceiling = min(9, round(goal.ceiling / 10))
     return " ".join(["need", *goal.attributes, goal.query, *goal.options, "under", str(ceiling)])
+
+
+def full_goal(goal: Goal) -> str:
+    """A goal in a few words, the ceiling in dollars."""
+    ceiling = [] if goal.ceiling == NO_CEILING else ["under", f"{goal.ceiling:.0f}"]
+    return " ".join(["need", *goal.attributes, goal.query, *goal.options, *ceiling])
 
 
 def compact_product(product: Product) -> str:
