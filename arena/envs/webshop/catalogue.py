@@ -90,7 +90,7 @@ class Product:
     title: str
     query: str
     category: str
-    nouns: frozenset[str]
+    nouns: tuple[str, ...]
     attributes: tuple[str, ...]
     options: tuple[tuple[str, tuple[str, ...]], ...]
     price: float
@@ -155,7 +155,7 @@ def _product(
         "title": f"{brand} {words.title()} {noun.title()} for {purpose}",
         "query": noun,
         "category": f"{department.name} › {shelf} › {noun.title()}",
-        "nouns": frozenset([noun]),
+        "nouns": (noun,),
         "attributes": attributes,
         "options": tuple(options),
         "price": price,

@@ -172,14 +172,13 @@ def synthetic_goals(product: Product, instructions: dict[str, Any]) -> list[Goal
     return goals
 
 
-@lru_cache(maxsize=200_000)
-def title_nouns(title: str) -> frozenset[str]:
+def title_nouns(title: str) -> tuple[str, ...]:
     """Words of a title that are likely nouns: all but function words, common adjectives and adjectives' endings.
 
     In place of the original's spaCy tagger, which takes most words of a title for proper nouns.
     """
     found = (word.lower() for word in _TITLE_WORD.findall(title))
-    return frozenset(
+    return tuple(
         word
         for word in found
         if len(word) > 1 and word not in _NO_NOUNS and not word.endswith(_OTHER_ENDINGS)

@@ -65,7 +65,7 @@ class Goal:
     words: tuple[str, ...]
     query: str
     category: str
-    nouns: frozenset[str]
+    nouns: tuple[str, ...]
     attributes: tuple[str, ...]
     options: tuple[str, ...]
     ceiling: float
@@ -90,8 +90,8 @@ def type_factor(product: Product, goal: Goal) -> float:
     1 for the same search, two common elements of the category path or more than a fifth of the goal's nouns, else
     0.5; whatever the category, 0.1 below a tenth of the nouns and 0 without a common noun.
     """
-    common = len(product.nouns & goal.nouns)
-    title = common / len(goal.nouns) if goal.nouns else 0.2
+    common = set(product.nouns) & set(goal.nouns)
+    title = len(common) / len(goal.nouns) if goal.nouns else 0.2
     if title == 0:
         return 0.0
     if title < 0.1:
