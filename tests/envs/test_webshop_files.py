@@ -130,8 +130,8 @@ def test_human_goals_skip_what_names_no_attribute_and_take_either_form_of_option
 
 
 def test_likely_nouns():
-    title = "Acme Women's Waterproof Hiking Boots with Soft Lining, Black, 2 Pack"
-    assert title_nouns(title) == ("acme", "hiking", "boots", "lining", "pack")
+    title = "Acme Women's Boots with the Soft Lining for All, 2-Pack of XL"
+    assert title_nouns(title) == ("acme", "women's", "boots", "soft", "lining", "pack", "xl")
 
 
 def test_the_originals_split_of_the_goals():
