@@ -129,8 +129,8 @@ def compact_product(product: Product) -> str:
 
 
 def compact_text(store: Store, goal: Goal, state: State, view: View) -> str:
-    """What a tiny model is shown."""
-    words = [compact_goal(goal)]
+    """What a tiny model is shown. The goal comes last: its words are then at a fixed distance from the thought's."""
+    words: list[str] = []
     if state.page == "search":
         words.append("start")
     elif state.page == "results":
@@ -151,7 +151,7 @@ def compact_text(store: Store, goal: Goal, state: State, view: View) -> str:
         words += [state.page, compact_product(store.products[state.item])]
     else:
         words.append("done")
-    return " ".join(words)
+    return " ".join([*words, compact_goal(goal)])
 
 
 def full_text(store: Store, goal: Goal, state: State, view: View, score: float) -> str:
