@@ -543,6 +543,25 @@ def test_the_expert_recovers_from_anything():
     assert {"search", "results", "item"} <= seen
 
 
+def test_an_expert_that_searches_for_less_needs_more_turns():
+    turns = {}
+    for habit in ("all", "kind"):
+        env = WebShop(expert_search=habit, max_turns=60)
+        turns[habit] = 0
+        for seed in range(60):
+            env.reset(seed=seed)
+            goal = env.goal
+            searched = goal.words if habit == "all" else (*goal.attributes, goal.query)
+            assert env.expert_action() == f"search [ {' '.join(searched)} ]"
+            assert env.admissible_actions()[0] == f"search [ {' '.join(goal.words)} ]"
+            ended = False
+            while not ended:
+                *_, ended, _, info = env.step(env.expert_action())
+                turns[habit] += 1
+            assert info["success"]
+    assert turns["all"] / 60 < 5.1 < 6 < turns["kind"] / 60
+
+
 def test_the_expert_says_what_it_can_do():
     env = WebShop(max_turns=15)
     for seed in range(100):
@@ -607,6 +626,7 @@ def test_prompts_and_responses_are_short():
         ({"attributes": 3}, "attributes must be a whole number from 1 to 2"),
         ({"options": -1}, "options must be a whole number from 0 to 2"),
         ({"catalogue": 1.5}, "catalogue"),
+        ({"expert_search": "none"}, "expert_search must be one of all, kind"),
         ({"goals": "robot"}, "goals must be one of synthetic, human"),
         ({"held_out": "dev"}, "held_out"),
         ({"data": "/nowhere"}, "data needs observation 'full'"),

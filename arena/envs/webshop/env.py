@@ -56,6 +56,8 @@ First think about what is asked for and what the page shows. Then choose exactly
 write nothing else:
 <think>your reasoning</think><action>your action</action>"""
 
+#: What the expert searches for: all of the goal's words, or its attributes and kind.
+ExpertSearch = Literal["all", "kind"]
 #: verl-agent's and ARLArena's reward of a success.
 _SUCCESS_REWARD = 10.0
 _ACTION = re.compile(r"(search|click) ?\[(.*)\]", re.DOTALL)
@@ -78,8 +80,9 @@ class _Page(NamedTuple):
 class Task:
     """A goal in a store, seen in some view. Remembers its pages and what it thinks of products."""
 
-    def __init__(self, store: Store, goal: Goal, view: View) -> None:
+    def __init__(self, store: Store, goal: Goal, view: View, expert_search: ExpertSearch = "all") -> None:
         self.store, self.goal, self.view = store, goal, view
+        self._habit = 0 if expert_search == "all" else 1
         self._pages: dict[State, _Page] = {}
         self._verdicts: dict[int, str] = {}
 
@@ -112,7 +115,8 @@ class Task:
         return score(self.store.products[state.item], self.goal, state.options)
 
     def searches(self) -> tuple[str, ...]:
-        """Searches that are listed as admissible: the goal's words, and fewer of them. Any other words will do."""
+        """Searches that are listed as admissible: the goal's words, its attributes and kind, and fewer words. Any other
+        words will do."""
         goal = self.goal
         some = (
             goal.words,
@@ -126,13 +130,13 @@ class Task:
     def expert(self, state: State) -> tuple[str, str]:
         """Thought and action of the expert.
 
-        It searches for the goal's words, opens the first product not yet visited that fits by kind, attributes and
-        price, chooses the options and buys. Where nothing fits it turns the page, and after the last page it goes back;
-        a product that does not fit or lacks an option it leaves.
+        It searches for the goal's words (or for its attributes and kind), opens the first product not yet visited that
+        fits by kind, attributes and price, chooses the options and buys. Where nothing fits it turns the page, and
+        after the last page it goes back; a product that does not fit or lacks an option it leaves.
         """
         buttons = BUTTONS[self.view.style]
         if state.page == "search":
-            return self._thought("start"), self.searches()[0]
+            return self._thought("start"), self.searches()[self._habit]
         if state.page == "results":
             shown = self.view.shown(self.store, state)
             verdicts = {
@@ -223,10 +227,12 @@ class WebShop(TextEnv):
 
     Args (options): `reward` is `success` (10 for a score of 1, else 0: verl-agent, ARLArena) or `score` (the paper's).
     `results` per page: 10, and 4 in the compact style. A goal of the generated catalogue names one to `attributes` (1
-    or 2) attributes and at most `options` (0 to 2) options; `catalogue` is the catalogue's seed. `data` is a folder
-    with WebShop's own files, or the items_shuffle file in it (variables as in `$WEBSHOP_DATA` are filled in); it
-    takes the full observation. Of its `goals` there are `synthetic` ones (verl-agent's default) and `human` ones;
-    evaluation seeds draw from `held_out`, `test` or `evaluation`.
+    or 2) attributes and at most `options` (0 to 2) options; `catalogue` is the catalogue's seed. The expert searches
+    for `all` of the goal's words, or for its attributes and `kind`, which finds less (`expert_search`).
+
+    `data` is a folder with WebShop's own files, or the items_shuffle file in it (variables as in `$WEBSHOP_DATA` are
+    filled in); it takes the full observation. Of its `goals` there are `synthetic` ones (verl-agent's default) and
+    `human` ones; evaluation seeds draw from `held_out`, `test` or `evaluation`.
 
     `reset(options={"goal": Goal(...)})` starts with a hand-made goal.
     """
@@ -280,6 +286,7 @@ class WebShop(TextEnv):
         attributes: int = 2,
         options: int = 2,
         catalogue: int = 0,
+        expert_search: ExpertSearch = "all",
         data: str | None = None,
         goals: GoalKind = "synthetic",
         held_out: Literal["test", "evaluation"] = "test",
@@ -292,6 +299,7 @@ class WebShop(TextEnv):
         self.attributes = _whole("attributes", attributes, 1, 2)
         self.options = _whole("options", options, 0, 2)
         self.catalogue = _whole("catalogue", catalogue, 0, 2**31)
+        self.expert_search = _one_of("expert_search", expert_search, ("all", "kind"))
         self.goals = _one_of("goals", goals, ("synthetic", "human"))
         self.held_out = _one_of("held_out", held_out, ("test", "evaluation"))
         if data is not None and observation == "compact":
@@ -324,7 +332,7 @@ class WebShop(TextEnv):
         if unknown := set(options or ()) - {"goal"}:
             raise ValueError(f"reset takes the option 'goal', given {sorted(unknown)}")
         if options:
-            self._task = Task(self._store(), options["goal"], self.view)
+            self._task = Task(self._store(), options["goal"], self.view, self.expert_search)
         else:
             self._task = self._task_of(
                 int(self.np_random.integers(EVAL_SEED_START)) if seed is None else seed
@@ -389,12 +397,12 @@ class WebShop(TextEnv):
 
     def _task_of(self, seed: int) -> Task:
         source = (self._files, self.goals, self.held_out) if self._files else (self.catalogue,)
-        key = (type(self), seed, self.view, self.attributes, self.options, source)
+        key = (type(self), seed, self.view, self.attributes, self.options, self.expert_search, source)
         task = _TASKS.get(key)
         if task is None:
             if len(_TASKS) >= _CACHED_TASKS:
                 _TASKS.pop(next(iter(_TASKS)), None)
-            task = _TASKS[key] = Task(self._store(), self._goal_of(seed), self.view)
+            task = _TASKS[key] = Task(self._store(), self._goal_of(seed), self.view, self.expert_search)
         return task
 
     def _goal_of(self, seed: int) -> Goal:
