@@ -15,6 +15,7 @@ ENVS: dict[str, str] = {
     "frozen_lake": "arena.envs.frozen_lake:FrozenLake",
     "sokoban": "arena.envs.sokoban:Sokoban",
     "sudoku": "arena.envs.sudoku:Sudoku",
+    "webshop": "arena.envs.webshop.env:WebShop",
 }
 
 

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from arena.envs import make_env
+from arena.envs import ENVS, make_env
 from arena.envs.base import TextEnv
 from arena.recipe import EnvConfig
 
 PAGES = Path(__file__).parents[2] / "docs" / "envs"
 
 
-@pytest.mark.parametrize("name", ["sokoban", "frozen_lake", "sudoku"])
+@pytest.mark.parametrize("name", sorted(ENVS))
 def test_a_page_shows_what_the_environment_says(name):
     page = (PAGES / f"{name}.md").read_text()
     env = make_env(EnvConfig(name=name))
