@@ -11,6 +11,7 @@ from arena.recipe import EnvConfig
 
 #: Name -> "module:class". Imported on use, so that a listing stays fast.
 ENVS: dict[str, str] = {
+    "alfworld": "arena.envs.alfworld:AlfWorld",
     "frozen_lake": "arena.envs.frozen_lake:FrozenLake",
     "sokoban": "arena.envs.sokoban:Sokoban",
 }
