@@ -1,9 +1,9 @@
 """The rules of the ALFRED domain as ALFWorld 0.4.2 runs them: a game, its state, and the text of every command.
 
 `World` answers a command with the text that TextWorld's PDDL engine derives from `alfred.twl2`, and lists the
-commands that the engine calls admissible, oddities included: `look` in the middle of the room sees nothing, a lamp
-says "turn on" however often it is used, an object inside a closed receptacle can be sliced, a going to where one
-already is does nothing.
+commands that the engine calls admissible, oddities included: `look` in the middle of the room sees nothing, only
+what is held can be examined (the domain means what lies in the open too, but a comma makes a type that nothing has), a
+lamp says "turn on" however often it is used, an object inside a closed receptacle can be sliced.
 
 Left out: what no text, command or goal reads (`isOn`, `checked`, costs) and the actions that the domain has commented
 out (objects that carry objects).
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 NOTHING_HAPPENS = "Nothing happens."
 _WELCOME = "-= Welcome to TextWorld, ALFRED! =-"
-_HELP = "\nAvailable commands:\n" + "".join(
+_HELP = "Available commands:\n" + "".join(
     f"  {command}: {' ' * (1 if command.startswith('move') else 32 - len(command))}{meaning}\n"
     for command, meaning in (
         ("look", "look around your current location"),
@@ -307,10 +307,8 @@ class World:
                 )
             for i in self.contents[place]:
                 thing = things[i]
-                if visible:
-                    found[f"examine {thing.name}"] = Command("examine", i)
-                    if held < 0 and "take" in thing.can:
-                        found[f"take {thing.name} from {name}"] = Command("take", i, place)
+                if visible and held < 0 and "take" in thing.can:
+                    found[f"take {thing.name} from {name}"] = Command("take", i, place)
                 if "use" in thing.can:
                     found[f"use {thing.name}"] = Command("use", i, place)
             if held >= 0:
