@@ -62,8 +62,6 @@ def compare(game: Game, seed: int, steps: int, walks: tuple[float, ...] = WALKS)
             # The original strips a command before it looks it up.
             _same(done, "the text", world.step(command.strip()), engine.step(command))
             compared += 1
-        if noise == 0 and not world.won and steps >= 50:
-            raise Difference(tuple(done), "the expert's success", world.won, True)
     return compared
 
 
@@ -80,10 +78,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50, help="longest walk")
     parser.add_argument("--receptacles", type=int, default=12)
     parser.add_argument("--objects", type=int, default=12)
+    parser.add_argument("--data", default=None, help="a directory of ALFWorld's games instead of generated ones")
     options = parser.parse_args()
     print(engine_version(), flush=True)
     for task in TASK_TYPES:
-        env = AlfWorld(tasks=task, receptacles=options.receptacles, objects=options.objects)
+        env = AlfWorld(tasks=task, receptacles=options.receptacles, objects=options.objects, data=options.data)
         start, steps = time.perf_counter(), 0
         for seed in range(options.games):
             env.reset(seed=seed)

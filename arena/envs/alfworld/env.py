@@ -16,9 +16,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from arena.envs.alfworld.expert import Agent, Intent, solution
+from arena.envs.alfworld.expert import Agent, solution
+from arena.envs.alfworld.games import draw_recorded
 from arena.envs.alfworld.household import LAMP, OBJECTS, ROOMS, draw_game
-from arena.envs.alfworld.world import LIGHT, TASK_TYPES, TWO, Command, Game, World
+from arena.envs.alfworld.textworld_engine import TextworldEngine, original_game
+from arena.envs.alfworld.world import TASK_TYPES, Command, Game, World
 from arena.envs.base import TextEnv, split_of_seed
 from arena.seeding import EVAL_SEED_START, stream_seed
 
@@ -107,6 +109,7 @@ class AlfWorld(TextEnv):
         self._world: World | None = None
         self._agent: Agent | None = None
         self._labels: _Labels | None = None
+        self._original: TextworldEngine | None = None
         self._turns, self._ended, self._did_nothing = 0, True, False
         self._feedback = ""
 
@@ -148,10 +151,12 @@ class AlfWorld(TextEnv):
             game = options["game"]
         else:
             game = self._game_of(int(self.np_random.integers(EVAL_SEED_START)) if seed is None else seed)
+        if self.engine == "textworld" and (self._world is None or self._world.game is not game):
+            self._original = TextworldEngine(original_game(game))
         self._world, self._agent, self._labels = World(game), Agent(game), _Labels(game)
         self._agent.look(self._world)
-        self._turns, self._ended, self._did_nothing = 0, self._world.won, False
-        self._feedback = self._world.intro
+        self._feedback = self._original.reset() if self._original else self._world.intro
+        self._turns, self._ended, self._did_nothing = 0, self._won, False
         return self._observation(), self._info(admissible=True)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -160,8 +165,10 @@ class AlfWorld(TextEnv):
         world = self.world
         command = self._understood(action)
         self._feedback = world.step(command)
+        if self._original:
+            self._feedback = self._original.step(command)
         self.agent.look(world)
-        won = world.won
+        won = self._won
         self._turns += 1
         self._did_nothing = not command
         truncated = not won and self._turns >= self.max_turns
@@ -176,10 +183,11 @@ class AlfWorld(TextEnv):
 
     def expert_action(self) -> str:
         """The next command of an agent that knows what it has seen and searches the rest in a fixed order."""
+        commands = self.world.commands()
         command = self.agent.intent(self.world).command
-        if self.observation_style == "full":
-            return command
-        return self._short(command, self.world.commands()[command])
+        if command not in commands:
+            command = "look"
+        return command if self.observation_style == "full" else self._short(command, commands[command])
 
     def thought(self) -> str:
         """The task, the hand, what is needed and where it is known to be (or which new place to try), and the agent's
@@ -192,7 +200,13 @@ class AlfWorld(TextEnv):
         words.append("yes" if intent.place in world.here else "no")
         return " ".join(words)
 
+    @property
+    def _won(self) -> bool:
+        return self._original.won if self._original else self.world.won
+
     def admissible_actions(self) -> tuple[str, ...]:
+        if self._original and self.observation_style == "full":
+            return self._original.commands
         commands = self.world.commands()
         if self.observation_style == "full":
             return tuple(sorted(commands))
@@ -206,7 +220,7 @@ class AlfWorld(TextEnv):
             return ""
         text = text.lower()
         commands = self.world.commands()
-        if text in commands:
+        if text in (self._original.commands if self._original else commands):
             return text
         if self.observation_style == "compact":
             for command, meaning in commands.items():
@@ -249,8 +263,6 @@ class AlfWorld(TextEnv):
         )
 
     def _recorded(self, seed: int) -> Game:
-        from arena.envs.alfworld.games import draw_recorded
-
         split = "train" if split_of_seed(seed) == "train" else self.eval_games
         rng = np.random.default_rng(stream_seed("draw", self.name, seed))
         return draw_recorded(os.path.expandvars(self.data or ""), split, self.tasks, rng)
@@ -297,7 +309,7 @@ class AlfWorld(TextEnv):
     def _info(self, admissible: bool) -> dict[str, Any]:
         seen = ",".join(map(str, sorted(self.agent.seen)))
         return {
-            "success": self.world.won,
+            "success": self._won,
             "admissible": admissible,
             "admissible_actions": self.admissible_actions(),
             "anchor": f"{self.world.key}|{seen}",
@@ -330,6 +342,3 @@ def _whole(name: str, value: int, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ValueError(f"{name} must be a whole number from {low} to {high}, given {value}")
     return value
-
-
-__all__ = ["LIGHT", "TWO", "AlfWorld", "Intent"]

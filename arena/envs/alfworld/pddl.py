@@ -194,7 +194,7 @@ def _task(goal: list[Any]) -> Task:
     known = {"objecttype", "receptacletype", "inreceptacle", "=", "cleanable", "heatable", "coolable"}
     known |= {"toggleable", "istoggled", "holds", "receptacleatlocation", "atlocation", *_GOAL_STATES}
     if unknown := named - known:
-        raise ValueError(f"a goal of {', '.join(sorted(unknown))} is none of the six tasks: play it with engine=textworld")
+        raise ValueError(f"a goal of {', '.join(sorted(unknown))} is none of the six tasks")
     if "istoggled" in named:
         lamp, thing = objects
         return Task(LIGHT, thing, lamp)

@@ -24,6 +24,8 @@ pip install "arlarena[alfworld]", or play with engine=native."""
 
 def original_game(game: Game) -> dict[str, str]:
     """A game as ALFWorld stores it: domain, grammar with the task's sentence, problem."""
+    if game.source is not None:
+        return {key: game.source[key] for key in ("pddl_domain", "grammar", "pddl_problem")}
     domain, grammar = logic()
     return {
         "pddl_domain": domain,

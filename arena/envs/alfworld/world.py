@@ -11,9 +11,10 @@ out (objects that carry objects).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 NOTHING_HAPPENS = "Nothing happens."
 _WELCOME = "-= Welcome to TextWorld, ALFRED! =-"
@@ -100,7 +101,10 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True)
 class Game:
-    """A household and a task. Receptacles and things are in the order of their ids, which is the order of all texts."""
+    """A household and a task. Receptacles and things are in the order of their ids, which is the order of all texts.
+
+    `source` is the content of the game file that it was read from, if it was.
+    """
 
     task: Task
     sentence: str
@@ -108,7 +112,7 @@ class Game:
     things: tuple[Thing, ...]
     can_contain: frozenset[tuple[str, str]]
     start: Start
-    solution: tuple[str, ...] = field(default=(), compare=False)
+    source: Mapping[str, Any] | None = field(default=None, compare=False)
 
     @cached_property
     def at_location(self) -> dict[int, tuple[int, ...]]:
