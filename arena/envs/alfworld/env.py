@@ -30,7 +30,7 @@ _GOALS = dict(zip(TASK_TYPES, ("plain", "lit", "clean", "hot", "cool", "two"), s
 _STATES = {"clean": "clean", "heat": "hot", "cool": "cool"}
 _VERBS = ("go", "open", "close", "take", "move", "clean", "heat", "cool", "use", "slice", "examine", "look")
 _WORDS = (
-    *("to", "at", "here", "hold", "found", "new", "seen", "none", "nothing", "closed", "room"),
+    *("to", "at", "here", "hold", "found", "new", "seen", "none", "closed", "room"),
     *("need", "known", "there", "yes", "no", "raw", *_GOALS.values()),
 )
 _RULES = """\
@@ -110,7 +110,7 @@ class AlfWorld(TextEnv):
         self._agent: Agent | None = None
         self._labels: _Labels | None = None
         self._original: TextworldEngine | None = None
-        self._turns, self._ended, self._did_nothing = 0, True, False
+        self._turns, self._ended = 0, True
         self._feedback = ""
 
     @property
@@ -156,7 +156,7 @@ class AlfWorld(TextEnv):
         self._world, self._agent, self._labels = World(game), Agent(game), _Labels(game)
         self._agent.look(self._world)
         self._feedback = self._original.reset() if self._original else self._world.intro
-        self._turns, self._ended, self._did_nothing = 0, self._won, False
+        self._turns, self._ended = 0, self._won
         return self._observation(), self._info(admissible=True)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -170,7 +170,6 @@ class AlfWorld(TextEnv):
         self.agent.look(world)
         won = self._won
         self._turns += 1
-        self._did_nothing = not command
         truncated = not won and self._turns >= self.max_turns
         self._ended = won or truncated
         return (
@@ -302,8 +301,6 @@ class AlfWorld(TextEnv):
         words += [labels.places[place] for place in agent.order if place not in agent.seen]
         words.append("seen")
         words += [labels.places[place] for place in agent.order if place in agent.seen]
-        if self._did_nothing:
-            words.append("nothing")
         return " ".join(words)
 
     def _info(self, admissible: bool) -> dict[str, Any]:
@@ -330,9 +327,10 @@ class _Labels:
 
 
 def _content(game: Game) -> str:
-    """A game as text, for the split."""
+    """What decides a game's split: the task, the receptacles and which things lie together, whatever the other things
+    are."""
     places = [
-        f"{receptacle.name}: {', '.join(sorted(game.things[i].name for i in content))}"
+        f"{receptacle.name}: {sorted(content)}"
         for receptacle, content in zip(game.receptacles, game.start.contents, strict=True)
     ]
     return "\n".join([str(game.task), *places])
