@@ -25,7 +25,7 @@ _WRONG = ("", "go to the moon", "take apple", "look ", "put apple 1 in/on fridge
 
 
 @dataclass
-class Difference(Exception):
+class DifferenceError(Exception):
     """Where the engines part."""
 
     commands: tuple[str, ...]
@@ -34,11 +34,13 @@ class Difference(Exception):
     original: object
 
     def __str__(self) -> str:
-        return f"after {self.commands}: {self.what} differs\nnative:   {self.native}\noriginal: {self.original}"
+        return (
+            f"after {self.commands}: {self.what} differs\nnative:   {self.native}\noriginal: {self.original}"
+        )
 
 
 def compare(game: Game, seed: int, steps: int, walks: tuple[float, ...] = WALKS) -> int:
-    """Walk both engines through a game; the number of steps compared. Raises Difference."""
+    """Walk both engines through a game; the number of steps compared. Raises DifferenceError."""
     engine = TextworldEngine(original_game(game))
     compared = 0
     for number, noise in enumerate(walks):
@@ -69,7 +71,7 @@ def _same(done: list[str], what: str, native: object, original: object) -> None:
     if native != original:
         if isinstance(native, set) and isinstance(original, set):
             native, original = native - original, original - native
-        raise Difference(tuple(done), what, native, original)
+        raise DifferenceError(tuple(done), what, native, original)
 
 
 def main() -> None:
@@ -78,11 +80,15 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=50, help="longest walk")
     parser.add_argument("--receptacles", type=int, default=12)
     parser.add_argument("--objects", type=int, default=12)
-    parser.add_argument("--data", default=None, help="a directory of ALFWorld's games instead of generated ones")
+    parser.add_argument(
+        "--data", default=None, help="a directory of ALFWorld's games instead of generated ones"
+    )
     options = parser.parse_args()
     print(engine_version(), flush=True)
     for task in TASK_TYPES:
-        env = AlfWorld(tasks=task, receptacles=options.receptacles, objects=options.objects, data=options.data)
+        env = AlfWorld(
+            tasks=task, receptacles=options.receptacles, objects=options.objects, data=options.data
+        )
         start, steps = time.perf_counter(), 0
         for seed in range(options.games):
             env.reset(seed=seed)

@@ -99,7 +99,9 @@ class AlfWorld(TextEnv):
             raise ValueError(f"engine must be 'native' or 'textworld', given {engine!r}")
         self.tasks = (tasks,) if isinstance(tasks, str) else tuple(tasks)
         if not self.tasks or (unknown := [task for task in self.tasks if task not in TASK_TYPES]):
-            raise ValueError(f"tasks must be some of {', '.join(TASK_TYPES)}, given {unknown if tasks else '()'}")
+            raise ValueError(
+                f"tasks must be some of {', '.join(TASK_TYPES)}, given {unknown if tasks else '()'}"
+            )
         self.receptacles = _whole("receptacles", receptacles, 4, 15)
         self.objects = _whole("objects", objects, 2, 30)
         self.max_solution = min(_whole("max_solution", max_solution or max_turns, 2, 1000), max_turns)

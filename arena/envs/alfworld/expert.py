@@ -89,7 +89,9 @@ class Agent:
 
     def _fetch(self, world: World, kind: str) -> Intent:
         """Find a thing of a kind: take it, or switch it if it is the lamp."""
-        found = [(thing, place) for thing, place in self.useful(world) if self.game.things[thing].kind == kind]
+        found = [
+            (thing, place) for thing, place in self.useful(world) if self.game.things[thing].kind == kind
+        ]
         if found:
             thing, place = min(found, key=lambda item: item[1] not in world.here)
             lamp = "use" in self.game.things[thing].can

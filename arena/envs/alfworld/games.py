@@ -1,6 +1,6 @@
-"""ALFWorld's game files: `<split>/**/game.tw-pddl`, JSON with pddl_domain, grammar, pddl_problem, walkthrough, solvable.
+"""ALFWorld's game files, `<split>/**/game.tw-pddl`: JSON of pddl_domain, grammar, pddl_problem, walkthrough, solvable.
 
-As the original does, games of movable receptacles and slicing, and those that are not marked solvable, are passed over.
+Games of movable receptacles and slicing, and those that are not marked solvable, are passed over, as in the original.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def draw_recorded(directory: str, split: str, tasks: Sequence[str], rng: np.rand
         game = read_game(paths[int(index)])
         if game.source and game.source.get("solvable") is True and game.task.type in tasks:
             return game
-    raise ValueError(f"{Path(directory) / split}: none of {len(paths)} games is solvable and of {', '.join(tasks)}")
+    raise ValueError(
+        f"{Path(directory) / split}: none of {len(paths)} games is solvable and of {', '.join(tasks)}"
+    )
 
 
 @cache
@@ -60,10 +62,12 @@ def game_paths(directory: str, split: str) -> tuple[Path, ...]:
     root = Path(directory).expanduser()
     candidates = [base / split for base in (root, root / _RELEASE) if (base / split).is_dir()]
     if not candidates:
-        found = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else "no directory"
+        found = (
+            sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else "no directory"
+        )
         raise ValueError(
-            f"data '{directory}' has no directory '{split}' (nor {_RELEASE}/{split}): found {found}. Give the directory "
-            f"that alfworld-download filled, with {', '.join(SPLITS)}"
+            f"data '{directory}' has no directory '{split}' (nor {_RELEASE}/{split}): found {found}. Give the "
+            f"directory that alfworld-download filled, with {', '.join(SPLITS)}"
         )
     paths = sorted(
         path for path in candidates[0].rglob(FILE_NAME) if not re.search("movable|Sliced", str(path.parent))

@@ -14,7 +14,6 @@ from typing import TypeVar
 import numpy as np
 
 from arena.envs.alfworld.world import (
-    APPLIANCES,
     LIGHT,
     TASK_TYPES,
     TREATMENT,
@@ -31,11 +30,24 @@ _Item = TypeVar("_Item")
 #: What each kind of room holds, and how many of a kind at most.
 ROOMS: dict[str, dict[str, int]] = {
     "kitchen": {
-        **{"CounterTop": 2, "DiningTable": 1, "Cabinet": 4, "Drawer": 3, "Shelf": 2},
-        **{"Fridge": 1, "Microwave": 1, "SinkBasin": 1, "GarbageCan": 1},
+        "CounterTop": 2,
+        "DiningTable": 1,
+        "Cabinet": 4,
+        "Drawer": 3,
+        "Shelf": 2,
+        "Fridge": 1,
+        "Microwave": 1,
+        "SinkBasin": 1,
+        "GarbageCan": 1,
     },
     "living room": {
-        **{"Sofa": 1, "CoffeeTable": 1, "SideTable": 2, "Shelf": 4, "Drawer": 4, "Cabinet": 3, "Dresser": 1},
+        "Sofa": 1,
+        "CoffeeTable": 1,
+        "SideTable": 2,
+        "Shelf": 4,
+        "Drawer": 4,
+        "Cabinet": 3,
+        "Dresser": 1,
         "GarbageCan": 1,
     },
     "bedroom": {"Bed": 1, "Desk": 2, "Dresser": 1, "SideTable": 2, "Shelf": 4, "Drawer": 5, "GarbageCan": 1},
@@ -202,9 +214,7 @@ def build_game(task: Task, sentence: str, kinds: Sequence[str], placed: Sequence
     )
 
 
-def _draw_receptacles(
-    rng: np.random.Generator, room: str, needed: Sequence[str], number: int
-) -> list[str]:
+def _draw_receptacles(rng: np.random.Generator, room: str, needed: Sequence[str], number: int) -> list[str]:
     """Kinds of receptacles: those needed, the others at random, no kind more often than the room has it."""
     kinds = list(needed)
     rest = [kind for kind, most in ROOMS[room].items() for _ in range(most)]

@@ -1,6 +1,6 @@
 """A game as a PDDL problem of the ALFRED domain, and a problem as a game.
 
-`problem` writes what `world` plays for the original engine; `parse_problem` reads generated problems and ALFWorld's own.
+`problem` writes what `world` plays for the original engine; `parse_problem` reads generated problems and ALFWorld's.
 Goals are ALFRED's formulas (`alfworld.gen.goal_library`), read by the facts that they name.
 """
 
@@ -58,7 +58,9 @@ def problem(game: Game) -> str:
     for index, place in enumerate(places):
         facts.append(f"(receptacleType {place.id} {place.kind}Type)")
         facts.append(f"(receptacleAtLocation {place.id} {_spot(place.location)})")
-        facts += [f"(openable {place.id})"] * place.openable + [f"(opened {place.id})"] * (index in start.opened)
+        facts += [f"(openable {place.id})"] * place.openable + [f"(opened {place.id})"] * (
+            index in start.opened
+        )
         facts += [f"(inReceptacle {things[i].id} {place.id})" for i in sorted(start.contents[index])]
     for thing in things:
         facts.append(f"(objectType {thing.id} {thing.kind}Type)")
@@ -69,7 +71,10 @@ def problem(game: Game) -> str:
     facts += [f"({_STATES[verb]} {things[i].id})" for verb, marked in start.states for i in sorted(marked)]
     facts += [f"(canContain {place}Type {kind}Type)" for place, kind in sorted(game.can_contain)]
     facts += [
-        f"(= (distance {_spot(one)} {_spot(other)}) 1)" for one in locations for other in locations if one != other
+        f"(= (distance {_spot(one)} {_spot(other)}) 1)"
+        for one in locations
+        for other in locations
+        if one != other
     ]
     listed = "\n    ".join
     return (
@@ -117,7 +122,7 @@ def parse_problem(text: str, sentence: str) -> Game:
     thing_kind = {id: _kind(kind) for id, kind in facts["objecttype"]}
     place_ids = [id for id in ids if types.get(id) == "receptacle"]
     thing_ids = [id for id in ids if types.get(id) == "object"]
-    place_at = dict(facts["receptacleatlocation"])
+    place_at = {fact[0]: fact[1] for fact in facts["receptacleatlocation"]}
     locations = {id: number for number, id in enumerate(i for i in ids if types.get(i) == "location")}
     (agent_at,) = [where for _, where in facts["atlocation"]] or [""]
     marked = {name: {id for (id, *_) in arguments} for name, arguments in facts.items()}
