@@ -41,9 +41,9 @@ place shows what is in it only after you open it. To clean a thing, hold it at a
 to cool it, at a fridge; then use the command for it. To look at a thing in light, hold it where a lamp is and use the
 lamp. Things go where the task says with "move THING to PLACE".
 
-Each turn you see what your last command did, your task and the commands that are possible now. First think about what
-the task still needs and where it may be. Then choose exactly one of the possible commands. Answer in this format and
-write nothing else:
+Each turn you see what your last command did, your task and the commands that are possible now, in the words of
+ALFWorld 0.4. First think about what the task still needs and where it may be. Then choose exactly one of the possible
+commands. Answer in this format and write nothing else:
 <think>your reasoning</think><action>your command</action>"""
 
 #: Draws for a game that the agent solves in time, before the options are called impossible.
