@@ -12,6 +12,7 @@ from arena.recipe import ENV_ENTRY_POINTS, EnvConfig, digest_of, file_of, instal
 
 #: Name -> "module:class". Imported on use, so that a listing stays fast.
 ENVS: dict[str, str] = {
+    "alfworld": "arena.envs.alfworld:AlfWorld",
     "frozen_lake": "arena.envs.frozen_lake:FrozenLake",
     "sokoban": "arena.envs.sokoban:Sokoban",
     "sudoku": "arena.envs.sudoku:Sudoku",
