@@ -13,6 +13,7 @@ from arena.recipe import EnvConfig
 ENVS: dict[str, str] = {
     "frozen_lake": "arena.envs.frozen_lake:FrozenLake",
     "sokoban": "arena.envs.sokoban:Sokoban",
+    "tir_math": "arena.envs.tir_math:TirMath",
 }
 
 
