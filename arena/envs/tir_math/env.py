@@ -103,7 +103,7 @@ class TirMath(TextEnv):
             raise ValueError(f"seconds must be from 0.01 to 60, given {seconds!r}")
         self.sandbox, self.void_ends = sandbox, void_ends
         self.limits = Limits(seconds=seconds, output=_whole("output", output, 1, 8000))
-        self._sources = (gym, data, eval_data)
+        self._gym = gym
         self._lists = self._read_files(gym, data, eval_data)
         if observation == "compact" and (gym or data):
             raise ValueError(
@@ -192,23 +192,19 @@ class TirMath(TextEnv):
         if not problem.program:
             return (self._program("print(0)"), self._answer(problem.answer), self._answer("0"))
         seen = [output for output in dict.fromkeys(self._outputs) if re.fullmatch("-?[0-9]{1,12}", output)]
-        return (*self._programs(problem), *map(self._answer, seen or re.findall("[0-9]+", problem.text)[:1]))
-
-    def _programs(self, problem: Problem) -> tuple[str, ...]:
-        return tuple(map(self._program, (problem.program, *problem.wrong_programs())))
+        answers = seen or re.findall("[0-9]+", problem.text)[:1]
+        return (*_programs(problem, self.observation_style), *map(self._answer, answers))
 
     def _program(self, program: str) -> str:
-        return (
-            f"python {spoken(program)}"
-            if self.observation_style == "compact"
-            else f"```python\n{program}\n```"
-        )
+        return _written(program, self.observation_style)
 
     def _answer(self, answer: str) -> str:
         return f"answer {spoken(answer) if self.observation_style == 'compact' else answer}"
 
     def _problem_of(self, seed: int) -> Problem:
-        key = (seed, self.kinds, self.digits, self.steps, self._sources)
+        if self._lists:
+            return self._drawn(seed)
+        key = (seed, self.kinds, self.digits, self.steps, self._gym)
         problem = _PROBLEMS.get(key)
         if problem is None:
             problem = self._drawn(seed)
@@ -218,13 +214,12 @@ class TirMath(TextEnv):
         return problem
 
     def _drawn(self, seed: int) -> Problem:
-        gym = self._sources[0]
         if self._lists:
             of_split = self._lists[split_of_seed(seed)]
             return of_split[
                 np.random.default_rng(stream_seed("draw", self.name, seed)).integers(len(of_split))
             ]
-        if gym:
+        if (gym := self._gym) is not None:
             return self.draw_task(seed, lambda rng: _with_content(problems.gym_problem(rng, gym)))
         return self.draw_task(
             seed,
@@ -305,6 +300,17 @@ def understood(action: str) -> tuple[str | None, str | None]:
 def run(sandbox: str, program: str, limits: Limits) -> Outcome:
     """What a program does in a sandbox; remembered, because tiny policies repeat themselves."""
     return SANDBOXES[sandbox](program, limits)
+
+
+def _written(program: str, style: str) -> str:
+    """The action that runs a program."""
+    return f"python {spoken(program)}" if style == "compact" else f"```python\n{program}\n```"
+
+
+@functools.lru_cache(maxsize=_CACHED_PROBLEMS)
+def _programs(problem: Problem, style: str) -> tuple[str, ...]:
+    """The actions that run the problem's program, and wrong ones."""
+    return tuple(_written(program, style) for program in (problem.program, *problem.wrong_programs()))
 
 
 def _told(outcome: Outcome) -> str:

@@ -48,7 +48,7 @@ _NAMED = re.compile(r"\\?[A-Za-z]{1,10}(?:\([A-Za-z]\))?\s*=(?P<value>[^=]+)")
 def normalised(text: str) -> str:
     r"""The text of an answer without what only frames it: spaces, $, one \boxed{}, a final full stop, thousands, \$."""
     text = _THOUSANDS.sub(lambda m: re.sub(r"[^0-9]", "", m[0]), text.replace("\\$", ""))
-    text = _SPACES.sub(" ", text).strip()
+    text = re.sub(r"^([+-]) (?=[0-9])", r"\1", _SPACES.sub(" ", text).strip())
     for _ in range(3):
         before, text = text, text.removesuffix(".").strip()
         for start, end in _WRAPPERS:

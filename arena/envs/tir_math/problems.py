@@ -21,19 +21,19 @@ from arena.envs.tir_math.grading import last_boxed
 _LETTERS = "abcdefg"
 #: An operation: its word, its sign, and how a relation says it.
 _OPERATIONS = (("plus", "+", "more than"), ("minus", "-", "less than"), ("times", "*", "times"))
-#: Datasets of reasoning-gym whose answers are plain numbers.
+#: Datasets of reasoning-gym whose answers are whole numbers.
 GYM_DATASETS = (
     *(
         "basic_arithmetic",
-        "calendar_arithmetic",
         "chain_sum",
+        "count_bits",
         "count_primes",
-        "dice",
         "gcd",
         "gsm_symbolic",
         "lcm",
+        "leg_counting",
     ),
-    *("leg_counting", "number_sequence", "products", "simple_equations", "time_intervals"),
+    *("letter_counting", "number_sequence", "products", "simple_equations", "simple_geometry"),
 )
 _PROBLEM_KEYS, _ANSWER_KEYS = ("problem", "question"), ("answer", "solution")
 
@@ -244,7 +244,7 @@ def file_problems(path: str | Path) -> tuple[Problem, ...]:
 
 def gym_problem(rng: np.random.Generator, name: str) -> Problem:
     """A problem of a reasoning-gym dataset."""
-    import reasoning_gym  # ty: ignore[unresolved-import]
+    import reasoning_gym  # ty: ignore[import-not-found]
 
     entry = reasoning_gym.create_dataset(name, size=1, seed=int(rng.integers(1 << 31)))[0]
     return Problem(entry["question"].strip(), str(entry["answer"]).strip())
@@ -254,13 +254,13 @@ def check_gym(name: str) -> None:
     """Raises ValueError if the dataset is not one of `GYM_DATASETS`, or reasoning-gym is not installed."""
     if name not in GYM_DATASETS:
         raise ValueError(
-            f"reasoning-gym datasets with plain numbers as answers are {list(GYM_DATASETS)}, given {name!r}"
+            f"reasoning-gym datasets with whole numbers as answers are {list(GYM_DATASETS)}, given {name!r}"
         )
     try:
-        import reasoning_gym  # noqa: F401  # ty: ignore[unresolved-import]
+        import reasoning_gym  # noqa: F401  # ty: ignore[import-not-found]
     except ImportError as error:
         raise ValueError(
-            f"dataset {name!r} needs the package reasoning-gym: pip install reasoning-gym"
+            f"dataset {name!r} needs the package reasoning-gym: pip install 'arlarena[reasoning]'"
         ) from error
 
 

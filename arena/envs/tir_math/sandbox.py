@@ -21,7 +21,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import pydantic_monty
 
@@ -84,7 +84,7 @@ class SandboxUnavailable(Exception):  # noqa: N818 (it says what is the case)
 
 
 def run_in_monty(program: str, limits: Limits) -> Outcome:
-    """Run a program in Monty. Never raises because of the program."""
+    """Run a program in Monty. Never raises because of the program; raises SandboxUnavailable after a fork."""
     printed = pydantic_monty.CollectString(max_bytes=_OUTPUT_BYTES)
     bounds: pydantic_monty.ResourceLimits = {
         "max_feed_duration_secs": limits.seconds,
@@ -213,14 +213,18 @@ def _ascii(text: str) -> str:
 
 
 _LOCK = threading.Lock()
-#: Process -> its workers. A child made by fork starts its own and leaves its parent's alone.
-_POOLS: dict[int, Any] = {}
+_POOL: list[pydantic_monty.Monty] = []
+_FORKED: list[bool] = []
+# A child made by fork has Monty's state without its threads: a program would never end.
+os.register_at_fork(after_in_child=lambda: _FORKED.append(bool(_POOL)))
 
 
 def _pool() -> pydantic_monty.Monty:
     with _LOCK:
-        process = os.getpid()
-        if process not in _POOLS:
-            pool = pydantic_monty.Monty(max_checkouts_per_worker=_PROGRAMS_PER_WORKER)
-            _POOLS[process] = pool.__enter__()
-        return _POOLS[process]
+        if any(_FORKED):
+            raise SandboxUnavailable(
+                "this process was forked from one that had run programs: start worker processes by 'spawn'"
+            )
+        if not _POOL:
+            _POOL.append(pydantic_monty.Monty(max_checkouts_per_worker=_PROGRAMS_PER_WORKER).__enter__())
+        return _POOL[0]
