@@ -34,7 +34,8 @@ def test_an_error_is_one_line_and_keeps_what_was_printed():
 
 
 @pytest.mark.parametrize(
-    "program", ["print(1", "no such action", "x = = 1", "print(\0)", "print('\ud800", "(" * 3000, "if 1:", "√"]
+    "program",
+    ["print(1", "no such action", "x = = 1", "print(\0)", "print('\ud800", "(" * 3000, "if 1:", "√"],
 )
 def test_what_is_no_python_is_not_run(program):
     outcome = run_in_monty(program, FAST)
@@ -194,9 +195,9 @@ def test_bwrap_is_refused_where_it_does_not_work(monkeypatch, tmp_path):
 
 @with_bwrap
 def test_bwrap_runs_full_python_with_packages():
-    assert run_in_bwrap("import sympy; print(sympy.factorint(360))", Limits(seconds=60, memory=1024)) == Outcome(
-        "{2: 3, 3: 2, 5: 1}"
-    )
+    assert run_in_bwrap(
+        "import sympy; print(sympy.factorint(360))", Limits(seconds=60, memory=1024)
+    ) == Outcome("{2: 3, 3: 2, 5: 1}")
     assert run_in_bwrap("print(1", SLOW).parsed is False
     assert run_in_bwrap("print(1)\nx", SLOW) == Outcome("1", "NameError: name 'x' is not defined")
 
@@ -218,13 +219,17 @@ def test_bwrap_runs_full_python_with_packages():
     ],
 )
 def test_bwrap_refuses(program, error):
-    assert run_in_bwrap(program, SLOW if "while" not in program else Limits(seconds=1.0)).error.startswith(error)
+    assert run_in_bwrap(program, SLOW if "while" not in program else Limits(seconds=1.0)).error.startswith(
+        error
+    )
 
 
 @with_bwrap
 def test_bwrap_hides_the_machine(monkeypatch):
     monkeypatch.setenv("ARENA_SECRET", "42")
-    outcome = run_in_bwrap("import os; print('ARENA_SECRET' in os.environ, os.getuid(), os.listdir('/tmp'))", SLOW)
+    outcome = run_in_bwrap(
+        "import os; print('ARENA_SECRET' in os.environ, os.getuid(), os.listdir('/tmp'))", SLOW
+    )
     assert outcome == Outcome("False 65534 []")
 
 
