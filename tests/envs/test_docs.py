@@ -12,7 +12,7 @@ from arena.recipe import EnvConfig
 PAGES = Path(__file__).parents[2] / "docs" / "envs"
 
 
-@pytest.mark.parametrize("name", ["sokoban", "frozen_lake"])
+@pytest.mark.parametrize("name", ["sokoban", "frozen_lake", "tir_math"])
 def test_a_page_shows_what_the_environment_says(name):
     page = (PAGES / f"{name}.md").read_text()
     env = make_env(EnvConfig(name=name))

@@ -57,10 +57,10 @@ class TirMath(TextEnv):
     """Solve a problem with Python.
 
     Args (options): `kinds` are the templates to draw from, `digits` the most digits of a number (1 to 6), `steps` the
-    most operations of a `sum` or `relation` (1 to 6); `gym` is a dataset of reasoning-gym to draw from instead, `data`
-    a JSONL file of problems, `eval_data` one for the evaluation split. `sandbox` is "monty" or "bwrap", `seconds` and
-    `output` limit a program's time and the characters that are shown of its output. `void_ends` ends an episode at
-    its first void turn.
+    most operations of a `sum` or `relation` (1 to 6), `hard` the chance that a number or such a chain has them all;
+    `gym` is a dataset of reasoning-gym to draw from instead, `data` a JSONL file of problems, `eval_data` one for the
+    evaluation split. `sandbox` is "monty" or "bwrap", `seconds` and `output` limit a program's time and the characters
+    that are shown of its output. `void_ends` ends an episode at its first void turn.
     """
 
     name: ClassVar[str] = "tir_math"
@@ -82,6 +82,7 @@ class TirMath(TextEnv):
         kinds: Sequence[str] | str = tuple(TEMPLATES),
         digits: int = 2,
         steps: int = 2,
+        hard: float = 0.5,
         gym: str | None = None,
         data: str | None = None,
         eval_data: str | None = None,
@@ -95,6 +96,9 @@ class TirMath(TextEnv):
             raise ValueError("max_turns must be at least 2: one to run a program and one to answer")
         self.kinds = _kinds(kinds)
         self.digits, self.steps = _whole("digits", digits, 1, 6), _whole("steps", steps, 1, 6)
+        if not 0 <= hard <= 1:
+            raise ValueError(f"hard must be from 0 to 1, given {hard!r}")
+        self.hard = hard
         if sandbox not in SANDBOXES:
             raise ValueError(f"sandbox must be one of {list(SANDBOXES)}, given {sandbox!r}")
         if sandbox == "bwrap" and (reason := bwrap_refusal()):
@@ -204,7 +208,7 @@ class TirMath(TextEnv):
     def _problem_of(self, seed: int) -> Problem:
         if self._lists:
             return self._drawn(seed)
-        key = (seed, self.kinds, self.digits, self.steps, self._gym)
+        key = (seed, self.kinds, self.digits, self.steps, self.hard, self._gym)
         problem = _PROBLEMS.get(key)
         if problem is None:
             problem = self._drawn(seed)
@@ -223,7 +227,9 @@ class TirMath(TextEnv):
             return self.draw_task(seed, lambda rng: _with_content(problems.gym_problem(rng, gym)))
         return self.draw_task(
             seed,
-            lambda rng: _with_content(problems.template_problem(rng, self.kinds, self.digits, self.steps)),
+            lambda rng: _with_content(
+                problems.template_problem(rng, self.kinds, self.digits, self.steps, self.hard)
+            ),
         )
 
     def _read_files(

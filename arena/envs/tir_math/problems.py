@@ -68,28 +68,40 @@ class Problem:
 
 
 class Numbers:
-    """Draws whole numbers of 1 to `digits` digits, each length as likely, and other choices."""
+    """Draws the numbers and choices of a problem.
 
-    def __init__(self, rng: np.random.Generator, digits: int) -> None:
-        self._rng, self._digits = rng, digits
+    With the chance `hard` a number has `digits` digits and a chain `steps` links, else fewer, each length as likely.
+    """
+
+    def __init__(self, rng: np.random.Generator, digits: int, steps: int, hard: float) -> None:
+        self._rng, self.digits, self._steps, self._hard = rng, digits, steps, hard
 
     def between(self, low: int, high: int) -> int:
         """A whole number from `low` to `high`, both included."""
         return int(self._rng.integers(low, high + 1))
 
-    def draw(self, shorter: int = 0) -> int:
-        """A number above 1, of at most `digits - shorter` digits (at least one)."""
-        length = self.between(1, max(1, self._digits - shorter))
+    def number(self, most: int | None = None) -> int:
+        """A number above 1, of at most `most` digits (default `digits`)."""
+        length = self._length(self.digits if most is None else max(1, most))
         return self.between(max(2, 10 ** (length - 1)), 10**length - 1)
 
+    def links(self) -> int:
+        """How many operations a chain has."""
+        return self._length(self._steps)
 
-def _sum(numbers: Numbers, steps: int) -> Problem:
+    def _length(self, most: int) -> int:
+        if most == 1 or self._rng.random() < self._hard:
+            return most
+        return self.between(1, most - 1)
+
+
+def _sum(numbers: Numbers) -> Problem:
     """Numbers joined by plus, minus and times."""
-    value, words, code = numbers.draw(), [], []
+    value = numbers.number()
     words, code = [digits(value)], [str(value)]
-    for _ in range(numbers.between(1, steps)):
+    for _ in range(numbers.links()):
         word, sign, _ = _OPERATIONS[numbers.between(0, 2)]
-        value = numbers.draw()
+        value = numbers.number()
         words += [word, digits(value)]
         code += [sign, str(value)]
     expression = " ".join(code)
@@ -102,10 +114,10 @@ def _sum(numbers: Numbers, steps: int) -> Problem:
     )
 
 
-def _relation(numbers: Numbers, steps: int) -> Problem:
+def _relation(numbers: Numbers) -> Problem:
     """A chain of quantities, each defined by the next: the program goes through it from the end."""
-    links = [(_OPERATIONS[numbers.between(0, 2)], numbers.draw()) for _ in range(numbers.between(1, steps))]
-    start = numbers.draw()
+    links = [(_OPERATIONS[numbers.between(0, 2)], numbers.number()) for _ in range(numbers.links())]
+    start = numbers.number()
     names = _LETTERS[: len(links) + 1]
     told = [f"{a} is {n} {how} {b}" for a, b, ((_, _, how), n) in zip(names, names[1:], links, strict=False)]
     told.append(f"{names[-1]} is {start}")
@@ -125,8 +137,8 @@ def _relation(numbers: Numbers, steps: int) -> Problem:
     )
 
 
-def _remainder(numbers: Numbers, steps: int) -> Problem:
-    number, by = numbers.draw(), numbers.draw()
+def _remainder(numbers: Numbers) -> Problem:
+    number, by = numbers.number(), numbers.number()
     return Problem(
         f"What is the remainder when {number} is divided by {by}?",
         str(number % by),
@@ -136,9 +148,9 @@ def _remainder(numbers: Numbers, steps: int) -> Problem:
     )
 
 
-def _gcd(numbers: Numbers, steps: int) -> Problem:
+def _gcd(numbers: Numbers) -> Problem:
     common = numbers.between(2, 9)
-    one, other = common * numbers.draw(1), common * numbers.draw(1)
+    one, other = common * numbers.number(numbers.digits - 1), common * numbers.number(numbers.digits - 1)
     return Problem(
         f"What is the greatest common divisor of {one} and {other}?",
         str(math.gcd(one, other)),
@@ -148,8 +160,8 @@ def _gcd(numbers: Numbers, steps: int) -> Problem:
     )
 
 
-def _divisors(numbers: Numbers, steps: int) -> Problem:
-    number = min(numbers.draw(), 9999)
+def _divisors(numbers: Numbers) -> Problem:
+    number = min(numbers.number(), 9999)
     return Problem(
         f"What is the sum of all positive divisors of {number}?",
         str(sum(d for d in range(1, number + 1) if number % d == 0)),
@@ -159,8 +171,8 @@ def _divisors(numbers: Numbers, steps: int) -> Problem:
     )
 
 
-def _power(numbers: Numbers, steps: int) -> Problem:
-    base, exponent, by = numbers.draw(), numbers.draw(), numbers.draw()
+def _power(numbers: Numbers) -> Problem:
+    base, exponent, by = numbers.number(), numbers.number(), numbers.number()
     return Problem(
         f"What is the remainder when {base} to the power of {exponent} is divided by {by}?",
         str(pow(base, exponent, by)),
@@ -170,7 +182,7 @@ def _power(numbers: Numbers, steps: int) -> Problem:
     )
 
 
-TEMPLATES: dict[str, Callable[[Numbers, int], Problem]] = {
+TEMPLATES: dict[str, Callable[[Numbers], Problem]] = {
     "sum": _sum,
     "relation": _relation,
     "remainder": _remainder,
@@ -201,10 +213,12 @@ WORDS = (
 )
 
 
-def template_problem(rng: np.random.Generator, kinds: Sequence[str], largest: int, steps: int) -> Problem:
-    """A problem of one of the kinds, with numbers of at most `largest` digits and at most `steps` operations."""
-    numbers = Numbers(rng, largest)
-    return TEMPLATES[kinds[numbers.between(0, len(kinds) - 1)]](numbers, steps)
+def template_problem(
+    rng: np.random.Generator, kinds: Sequence[str], largest: int, steps: int, hard: float
+) -> Problem:
+    """A problem of one of the kinds: see `Numbers`."""
+    numbers = Numbers(rng, largest, steps, hard)
+    return TEMPLATES[kinds[numbers.between(0, len(kinds) - 1)]](numbers)
 
 
 def digits(number: int) -> str:

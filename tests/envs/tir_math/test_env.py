@@ -268,7 +268,7 @@ def test_a_program_cannot_reach_the_solution():
 
 
 def test_the_expert_recovers_from_a_wrong_program():
-    env = started(kinds="remainder", seed=5)
+    env = started(kinds="sum", seed=11)
     env.step(env.admissible_actions()[1])
     assert env.expert_action() == env.admissible_actions()[0]
     env.step(env.expert_action())
@@ -277,8 +277,8 @@ def test_the_expert_recovers_from_a_wrong_program():
 
 def test_a_seed_is_a_problem_on_every_machine():
     env = TirMath()
-    assert env.reset(seed=3)[0] == "remainder of 2 3 power 8 by 2"
-    assert env.reset(seed=EVAL_SEED_START)[0] == "remainder of 4 by 1 8"
+    assert env.reset(seed=3)[0] == "sum of divisors of 5 9"
+    assert env.reset(seed=EVAL_SEED_START)[0] == "find 1 3 plus 9 5 times 4"
 
 
 def test_splits_share_no_problem():
@@ -297,6 +297,15 @@ def test_options_choose_the_problems():
     assert max(len(number) for text in texts for number in re.findall("[0-9]+", text)) == 4
     # The same seed under other options is another problem, cached or not.
     assert started(kinds=["gcd"]).problem != started(kinds=["power"]).problem
+
+
+def test_hard_is_the_chance_of_the_longest():
+    lengths = {}
+    for hard in (0, 1):
+        env = started(kinds=["relation"], digits=3, steps=2, hard=hard)
+        texts = [env.reset(seed=seed)[1]["anchor"] for seed in range(40)]
+        lengths[hard] = {(text.count(" is "), len(n)) for text in texts for n in re.findall("[0-9]+", text)}
+    assert lengths == {0: {(3, 1), (3, 2)}, 1: {(4, 3)}}
 
 
 def _file(path, texts):
@@ -339,6 +348,7 @@ def test_problems_of_reasoning_gym():
         ({"kinds": "sums"}, r"kinds must be some of \['sum', .*given \['sums'\]"),
         ({"kinds": ()}, "kinds must be some of"),
         ({"digits": 0}, "digits must be a whole number from 1 to 6, given 0"),
+        ({"hard": 1.5}, "hard must be from 0 to 1, given 1.5"),
         ({"steps": 7}, "steps must be a whole number from 1 to 6, given 7"),
         ({"sandbox": "none"}, r"sandbox must be one of \['monty', 'bwrap'\], given 'none'"),
         ({"seconds": 0}, "seconds must be from"),

@@ -27,8 +27,8 @@ def printed(program):
     return out.getvalue().strip()
 
 
-def drawn(kind, seed, digits=2, steps=2):
-    return template_problem(np.random.default_rng(seed), (kind,), digits, steps)
+def drawn(kind, seed, digits=2, steps=2, hard=0.5):
+    return template_problem(np.random.default_rng(seed), (kind,), digits, steps, hard)
 
 
 @pytest.mark.parametrize("kind", TEMPLATES)
