@@ -72,7 +72,7 @@ class TirMath(TextEnv):
     longest_observation: ClassVar[int] = 1 << 14
     longest_action: ClassVar[int] = LONGEST_PROGRAM + 20
     #: The action is a program: a text of its own, which says again what the thought planned.
-    largest_action_share: ClassVar[float] = 0.85
+    largest_action_share: ClassVar[float] = 0.8
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class TirMath(TextEnv):
         kinds: Sequence[str] | str = tuple(TEMPLATES),
         digits: int = 2,
         steps: int = 2,
-        hard: float = 0.5,
+        hard: float = 0.8,
         gym: str | None = None,
         data: str | None = None,
         eval_data: str | None = None,

@@ -138,7 +138,7 @@ def _relation(numbers: Numbers) -> Problem:
 
 
 def _remainder(numbers: Numbers) -> Problem:
-    number, by = numbers.number(), numbers.number()
+    by, number = sorted((numbers.number(), numbers.number()))
     return Problem(
         f"What is the remainder when {number} is divided by {by}?",
         str(number % by),
@@ -150,7 +150,8 @@ def _remainder(numbers: Numbers) -> Problem:
 
 def _gcd(numbers: Numbers) -> Problem:
     common = numbers.between(2, 9)
-    one, other = common * numbers.number(numbers.digits - 1), common * numbers.number(numbers.digits - 1)
+    most = (10**numbers.digits - 1) // common
+    one, other = common * numbers.between(1, most), common * numbers.between(1, most)
     return Problem(
         f"What is the greatest common divisor of {one} and {other}?",
         str(math.gcd(one, other)),
@@ -160,14 +161,15 @@ def _gcd(numbers: Numbers) -> Problem:
     )
 
 
-def _divisors(numbers: Numbers) -> Problem:
-    number = min(numbers.number(), 9999)
+def _multiples(numbers: Numbers) -> Problem:
+    step, end = sorted((numbers.number(), numbers.number()))
+    end += step == end
     return Problem(
-        f"What is the sum of all positive divisors of {number}?",
-        str(sum(d for d in range(1, number + 1) if number % d == 0)),
-        spoken(f"sum of divisors of {number}"),
-        spoken(f"sum {number} % d"),
-        f"print(sum(d for d in range(1, {number} + 1) if not {number} % d))",
+        f"What is the sum of all positive multiples of {step} below {end}?",
+        str(sum(range(step, end, step))),
+        spoken(f"sum of {step} below {end}"),
+        spoken(f"sum {step} , {end}"),
+        f"print(sum(range({step}, {end}, {step})))",
     )
 
 
@@ -187,7 +189,7 @@ TEMPLATES: dict[str, Callable[[Numbers], Problem]] = {
     "relation": _relation,
     "remainder": _remainder,
     "gcd": _gcd,
-    "divisors": _divisors,
+    "multiples": _multiples,
     "power": _power,
 }
 #: Words of problems, plans and programs, digits among them.
@@ -208,8 +210,8 @@ WORDS = (
         "and",
         "sum",
     ),
-    *("divisors", "power", *_LETTERS, "print", "(", ")", "+", "-", "*", "%", ",", ";", ".", "="),
-    *("import", "math", "for", "in", "range", "if", "not", "pow", *"0123456789"),
+    *("below", "power", *_LETTERS, "print", "(", ")", "+", "-", "*", "%", ",", ";", ".", "="),
+    *("import", "math", "range", "pow", *"0123456789"),
 )
 
 

@@ -277,8 +277,8 @@ def test_the_expert_recovers_from_a_wrong_program():
 
 def test_a_seed_is_a_problem_on_every_machine():
     env = TirMath()
-    assert env.reset(seed=3)[0] == "sum of divisors of 5 9"
-    assert env.reset(seed=EVAL_SEED_START)[0] == "find 1 3 plus 9 5 times 4"
+    assert env.reset(seed=3)[0] == "remainder of 9 9 power 1 7 by 2 1"
+    assert env.reset(seed=EVAL_SEED_START)[0] == "remainder of 1 7 power 6 by 3"
 
 
 def test_splits_share_no_problem():
