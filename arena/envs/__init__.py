@@ -17,6 +17,7 @@ ENVS: dict[str, str] = {
     "sokoban": "arena.envs.sokoban:Sokoban",
     "sudoku": "arena.envs.sudoku:Sudoku",
     "webshop": "arena.envs.webshop.env:WebShop",
+    "tir_math": "arena.envs.tir_math:TirMath",
 }
 
 
