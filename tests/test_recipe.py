@@ -122,9 +122,7 @@ def test_a_recipe_holds_its_tiers_values_and_the_name_of_its_file(own, tmp_path)
 
 def test_fields_are_listed_with_what_methods_have_of_their_own(own):
     rows = {row["field"]: row for row in field_table(own)}
-    assert rows["optim.learning_rate"]["value"] == (
-        "0.001 (sokoban 0.002, cispo 0.003, sokoban/cispo 0.004)"
-    )
+    assert rows["optim.learning_rate"]["value"] == ("0.001 (sokoban 0.002, cispo 0.003, sokoban/cispo 0.004)")
     assert rows["kl.coef"]["value"] == "0.5 (sokoban/reinforce++ 0.25)"
     values = {row["field"]: row["algorithms"] for row in field_values(own)}
     assert values["optim.minibatches"] == {"cispo": 8}

@@ -16,8 +16,8 @@ ENVS: dict[str, str] = {
     "frozen_lake": "arena.envs.frozen_lake:FrozenLake",
     "sokoban": "arena.envs.sokoban:Sokoban",
     "sudoku": "arena.envs.sudoku:Sudoku",
-    "webshop": "arena.envs.webshop.env:WebShop",
     "tir_math": "arena.envs.tir_math:TirMath",
+    "webshop": "arena.envs.webshop.env:WebShop",
 }
 
 
