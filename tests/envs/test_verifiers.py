@@ -1,10 +1,11 @@
 """No response earns success but one whose action is the right one: through the parser and `step`, one action before
 the end, in every environment.
 
-An environment adds its own row to `OWN`: how else the right action may be spelled, and what of its own must not do. In
-`fools`, {right} is the winning action and {wrong} another admissible one; so it is in the texts that all share.
+An environment adds its own row to `OWN`. {right} is the winning action and {wrong} another admissible one, there and in
+the texts that all share.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,13 +24,14 @@ from arena.training.rollout import build_prompt
 
 @dataclass(frozen=True)
 class Own:
-    """What an environment adds: texts that are no action of it, the task played, options laid on the tier's, and
-    the texts that mean the same as an action."""
+    """What an environment adds: texts that are no action of it (parted by " ~ "
+        ""), other spellings of an action, what all
+    writings of an action have in common, the task that is played."""
 
-    fools: tuple[str, ...]
-    seed: int = 3
-    options: dict[str, Any] = field(default_factory=dict)
+    fools: str
     spellings: Callable[[str], tuple[str, ...]] = field(default=lambda right: ())
+    canonical: Callable[[str], str] = field(default=lambda text: text.strip().lower())
+    seed: int = 3
 
 
 def _sudoku_spellings(right):
@@ -48,53 +50,41 @@ def _sudoku_spellings(right):
 
 
 _MOVES = (
-    *(
-        "go {right}",
-        "{right}!",
-        "{right} {right}",
-        "move({right})",
-        "up down left right",
-        "north south east west",
-    ),
-    *("{right} || {wrong}", "{wrong} || {right}", "{right}||", "w", "↓", "→", "\x1b[B", "{right}ward"),
+    "go {right} ~ {right}! ~ {right} {right} ~ move({right}) ~ up down left right ~ north ~ {right} || {wrong} ~ "
+    "{wrong} || {right} ~ {right}|| ~ w ~ ↓ ~ → ~ \x1b[B ~ {right}ward ~ push {right} ~ teleport ~ reset ~ "
 )
 OWN = {
-    "sokoban": Own((*_MOVES, "solved", "P on S", "√", "push {right}", "teleport", "reset")),
-    "frozen_lake": Own((*_MOVES, "goal", "G", "4 4", "jump", "right down right down right down")),
+    "alfworld": Own(
+        "done ~ task completed ~ win ~ help ~ look ~ inventory ~ {right} and {right} ~ "
+        "please {right} ~ {right}. {wrong} ~ "
+        "> {right} ~ move all ~ put everything in its place ~ go to go to ~ move move move"
+    ),
+    "frozen_lake": Own(_MOVES + "goal ~ G ~ 4 4 ~ jump ~ right down right down right down"),
+    "sokoban": Own(_MOVES + "solved ~ P on S ~ √"),
     "sudoku": Own(
-        (
-            *(
-                "{right} 1 2 3 4",
-                "{right}1234",
-                "{right},{wrong}",
-                "{right}; {wrong}",
-                "1 2 3 4",
-                "a 1 1 a 1 2 a 1 3",
-            ),
-            *(
-                "place 1 2 3 4 at row 1 column 1",
-                "place 1 or 2 or 3 or 4 at row 1 column 1",
-                "place * at row 1 column 1",
-            ),
-            *(
-                "a 1 x",
-                "a 1 1-4",
-                "a * *",
-                "solve",
-                "1234 3412 2143 4321",
-                "fill in the solution",
-                "{right}\0{wrong}",
-            ),
-            *(
-                "place 1 at row 1 column 1 place 2 at row 1 column 1",
-                "row row row",
-                "a 1 0",
-                "a 1 5",
-                "a 1 -1",
-                "a 1 1.0",
-            ),
-        ),
+        "{right} 1 2 3 4 ~ {right}1234 ~ {right},{wrong} ~ {right}; {wrong} ~ 1 2 3 4 ~ "
+        "a 1 1 a 1 2 a 1 3 ~ a 1 x ~ solve ~ "
+        "place 1 2 3 4 at row 1 column 1 ~ place 1 or 2 or 3 or 4 at row 1 column 1 ~ "
+        "place * at row 1 column 1 ~ a 1 1-4 ~ "
+        "a * * ~ 1234 3412 2143 4321 ~ fill in the solution ~ {right}\0{wrong} ~ row row row ~ "
+        "a 1 0 ~ a 1 5 ~ a 1 -1 ~ "
+        "place 1 at row 1 column 1 place 2 at row 1 column 1 ~ a 1 1.0",
         spellings=_sudoku_spellings,
+    ),
+    "tir_math": Own(
+        "answer ~ answer? ~ answer ? ~ answer x ~ answer the answer ~ answer any number ~ answer nan ~ answer None ~ "
+        "answer 0 or 1 or 2 ~ answer [0, 1, 2] ~ answer {{}} ~ answer import os ~ answer () ~ "
+        "python {right} ~ {right} or 0 ~ "
+        "{right} or not ~ {right} and 1 more ~ answer not {right}",
+        # An answer may have any white space before it and end in a full stop.
+        canonical=lambda text: re.sub(r"\s+", " ", text.lower()).strip().removesuffix("."),
+    ),
+    "webshop": Own(
+        "buy now ~ buy ~ click[] ~ click ~ click[buy now ~ search[buy now] ~ "
+        "click[b] click[buy now] ~ click[purchase] ~ "
+        "click[1] || click[2] ~ {right} {right} ~ click[{right}] ~ search[{right}] ~ [buy now]",
+        # Any ASCII white space is a space.
+        canonical=lambda text: re.sub(r"\s+", " ", text.lower(), flags=re.ASCII).strip(),
     ),
 }
 
@@ -208,7 +198,7 @@ def brink(name, style):
     """The environment one action before its expert wins, what it shows, and the right and a wrong action."""
     own = OWN[name]
     config = resolve("cpu", name, "grpo", 0).env.model_dump()
-    config["observation"], config["options"] = style, {**config["options"], **own.options}
+    config["observation"] = style
     env = make_env(EnvConfig(**config))
 
     def replay(actions):
@@ -250,10 +240,13 @@ def earned(env, text):
 
 def refused(subject, texts):
     """Assert that none of the texts, each played from the brink, earns success or what success pays."""
-    _, env, back, right, wrong, best = subject
+    name, env, back, right, wrong, best = subject
+    canonical = OWN[name].canonical
     for text in texts:
         back()
         response = text.replace("{{}}", "{}").replace("{right}", right).replace("{wrong}", wrong)
+        if canonical(parse_response(response).action or "") == canonical(right):
+            continue
         success, reward, _ = earned(env, response)
         assert not success, f"{response!r} earns success"
         assert reward < best, f"{response!r} earns {reward}"
@@ -276,7 +269,10 @@ def test_no_answer(subject):
 
 def test_unions_and_what_is_no_action(subject):
     name = subject[0]
-    refused(subject, [f"<think>a</think><action>{text}</action>" for text in (*NO_ACTION, *OWN[name].fools)])
+    refused(
+        subject,
+        [f"<think>a</think><action>{text}</action>" for text in (*NO_ACTION, *OWN[name].fools.split(" ~ "))],
+    )
 
 
 def test_all_admissible_actions_at_once(subject):
@@ -346,8 +342,9 @@ def test_any_response_earns_success_exactly_with_the_right_action(style, text):
     back()
     response = text.replace("{right}", right).replace("{wrong}", wrong)
     action = parse_response(response).action
-    known = {right, *OWN[style[0]].spellings(right)}
-    assert earned(env, response)[0] == (action is not None and action.strip().lower() in known)
+    own = OWN[style[0]]
+    known = {own.canonical(text) for text in (right, *own.spellings(right))}
+    assert earned(env, response)[0] == (action is not None and own.canonical(action) in known)
 
 
 _BRINKS: dict[tuple[str, str], Any] = {}
