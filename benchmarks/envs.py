@@ -153,7 +153,8 @@ class Speed:
 
 
 def walk(subject: Any, seconds: float) -> Speed:
-    """Groups of episodes until the time is over, one group at least."""
+    """Groups of episodes until the time is over, one group at least. What is made once in a process is made before."""
+    subject.reset(1_000_000)
     speed, clock, end = Speed(), time.perf_counter, time.perf_counter() + seconds
     while speed.tasks == 0 or clock() < end:
         for episode in range(GROUP):
