@@ -2,7 +2,9 @@
 the end, in every environment.
 
 An environment adds its own row to `OWN`: how else the right action may be spelled, and what of its own must not do. In
-`fools`, {right} is the winning action and {wrong} another admissible one; so it is in the texts that all share.
+`fools`, {right} is the winning action and {wrong} another admissible one; so it is in the texts that all share. A text
+whose action is one of the spellings must earn success wherever it stands: what is a spelling in one observation style
+is a fool in the other.
 """
 
 from collections.abc import Callable
@@ -24,7 +26,7 @@ from arena.training.rollout import build_prompt
 @dataclass(frozen=True)
 class Own:
     """What an environment adds: texts that are no action of it, the task played, options laid on the tier's, and
-    the texts that mean the same as an action."""
+    the texts, in small letters, that mean the same as the right action."""
 
     fools: tuple[str, ...]
     seed: int = 3
@@ -44,6 +46,41 @@ def _sudoku_spellings(right):
         f"{letter} {column} {value}",
         f"{row},{column},{value}",
         f"{row} {column} {value}",
+    )
+
+
+def _alfworld_spellings(right):
+    # The compact style takes the original's commands too.
+    return (right, "move potato 1 to garbagecan 1")
+
+
+def _webshop_spellings(right):
+    # White space of any kind and length is one space, and none is needed beside a bracket.
+    label = right.removeprefix("click").strip(" []")
+    return (
+        *(right.replace(" ", space) for space in ("\t", "\n", "  ")),
+        *(f"click[{label}]", f"click [{label}]", f"click [ {label} ]", f"click\n[\t{label}  ]"),
+    )
+
+
+def _tir_math_spellings(right):
+    # What frames a number is not the answer: "answer 15" is right as "answer: $15$.".
+    number = right.removeprefix("answer ").replace(" ", "")
+    frames = (
+        "{}",
+        "{}.",
+        "${}$",
+        r"\({}\)",
+        r"\boxed{{{}}}",
+        "+{}",
+        "0{}",
+        "{}.0",
+        "x = {}",
+        r"{}\text{{ cm}}",
+    )
+    return (
+        *(f"{right}.", right.replace(" ", "\t", 1), right.replace(" ", ":", 1)),
+        *(before + frame.format(number) for before in ("answer ", "answer: ") for frame in frames),
     )
 
 
@@ -95,6 +132,137 @@ OWN = {
             ),
         ),
         spellings=_sudoku_spellings,
+    ),
+    # The task: put a cool potato in garbagecan.
+    "alfworld": Own(
+        (
+            *(
+                "{right} 1",
+                "{right} {right}",
+                "{right} and {wrong}",
+                "{right} then look",
+                "go to garbagecan 1",
+            ),
+            *("move potato", "move potato garbagecan", "move potato to garbagecan", "move potato 1"),
+            *("move potato 1 to garbagecan", "move potato to garbagecan 1", "move potato1 to garbagecan1"),
+            *("move potato 2 to garbagecan 1", "move potato 1 to garbagecan 2", "move potato 1 to fridge 1"),
+            *(
+                "move  potato 1 to garbagecan 1",
+                "move potato 1  to garbagecan 1",
+                "move potato 1 in garbagecan 1",
+            ),
+            *(
+                "put potato 1 in/on garbagecan 1",
+                "put potato 1 in garbagecan 1",
+                "potato 1",
+                "move",
+                "cool potato",
+            ),
+            *(
+                "move everything to garbagecan 1",
+                "move * to garbagecan 1",
+                "move it to garbagecan 1",
+                "done",
+                "help",
+            ),
+            "put a cool potato in garbagecan",
+        ),
+        spellings=_alfworld_spellings,
+    ),
+    # The right product is open and its options are chosen.
+    "webshop": Own(
+        (
+            *(
+                "buy",
+                "buy now",
+                "[buy]",
+                "[buy now]",
+                "click buy",
+                "click buy now",
+                "click(buy now)",
+                "click{{}}",
+            ),
+            *("click[buy]", "click[buy now]", "click [ buy ]", "click [ buy now ]", "clicked [ buy ]"),
+            *("click[]", "click[*]", "click[buy", "click buy]", "click[[buy]]", "click[[buy now]]"),
+            *("click[buynow]", "click[buy-now]", "click  [ buy ] ]", "click[buy now >]", "purchase[buy now]"),
+            *("search[buy]", "search[buy now]", "search[{right}]", "click[{right}]", "search [ ] {right}"),
+            *(
+                "{right}{right}",
+                "{right} {right}",
+                "{right}]",
+                "[{right}",
+                "{right}{wrong}",
+                "{wrong}{right}",
+            ),
+            *(
+                "buy[click]",
+                "add to cart",
+                "click[add to cart]",
+                "click[done]",
+                "done",
+                "click[item - buy now]",
+            ),
+        ),
+        spellings=_webshop_spellings,
+    ),
+    # The answer is 15. A program ends nothing, whatever it prints.
+    "tir_math": Own(
+        (
+            *(
+                "15",
+                "1 5",
+                "= 15",
+                "15 answer",
+                "the answer 15",
+                "my answer is 15",
+                "answers 15",
+                "answer",
+                "answer:",
+            ),
+            *(
+                "answer15",
+                "answer = 15",
+                "answer is 15",
+                "answer answer",
+                "answer {right}",
+                "answer the answer 15",
+            ),
+            *(
+                "answer 16",
+                "answer -15",
+                "answer 15 16",
+                "answer 15 or 16",
+                "answer 16 or 15",
+                "answer 16, 15",
+            ),
+            *("answer {{}}15,16{{}}", "answer 15 answer 16", "answer 16 answer 15", "answer 15\nanswer 16"),
+            *("answer 15 | 16", "answer 14 = 15", "answer 15 = 14", "answer x = 14 = 15", r"answer 15 \pm 1"),
+            *(
+                "answer 14+1",
+                "answer 30/2",
+                "answer 15/1",
+                "answer 3*5",
+                "answer 3 \\cdot 5",
+                "answer pow(99, 17, 21)",
+                "answer 15!",
+            ),
+            *("answer 99^17 mod 21", "answer 99**17 % 21", "answer print(15)", "answer 0xf", "answer 1.5e1"),
+            *(r"answer \boxed{16} \boxed{15}", r"answer \boxed{15} \boxed{16}", "answer x", "answer 15x"),
+            *("answer anything", "answer True", "answer ]14,16[", "answer (14,16)", "answer 15\u066b0"),
+            *("an\u017fwer 15", "answer\u00a015", "answer fifteen", "answer <15>", "answer not 16"),
+            *(
+                "python 15",
+                "python print(15)",
+                "python {right}",
+                "python: {right}",
+                "python answer = 15",
+                "python",
+            ),
+            *("```python\nprint(15)\n```", "```python\n{right}\n```", "```\n{right}\n```", "```python\n```"),
+            *("```python\nprint('{right}')\n```\n{right}", "{right}\n```python\nprint(15)\n```", "print(15)"),
+            *("python print('answer 15')"),
+        ),
+        spellings=_tir_math_spellings,
     ),
 }
 
@@ -249,12 +417,17 @@ def earned(env, text):
 
 
 def refused(subject, texts):
-    """Assert that none of the texts, each played from the brink, earns success or what success pays."""
-    _, env, back, right, wrong, best = subject
+    """Assert that none of the texts, each played from the brink, earns success or what success pays, but those whose
+    action is one of the environment's other spellings, which must."""
+    name, env, back, right, wrong, best = subject
+    spellings = {*OWN[name].spellings(right)} - {right}
     for text in texts:
         back()
         response = text.replace("{{}}", "{}").replace("{right}", right).replace("{wrong}", wrong)
         success, reward, _ = earned(env, response)
+        if parse_response(response).action in spellings:
+            assert success, f"{response!r} earns nothing"
+            continue
         assert not success, f"{response!r} earns success"
         assert reward < best, f"{response!r} earns {reward}"
 
@@ -275,8 +448,10 @@ def test_no_answer(subject):
 
 
 def test_unions_and_what_is_no_action(subject):
-    name = subject[0]
-    refused(subject, [f"<think>a</think><action>{text}</action>" for text in (*NO_ACTION, *OWN[name].fools)])
+    name, _, _, right, *_ = subject
+    # A fool of one observation style may be the right action of the other.
+    texts = [text for text in (*NO_ACTION, *OWN[name].fools) if text != right]
+    refused(subject, [f"<think>a</think><action>{text}</action>" for text in texts])
 
 
 def test_all_admissible_actions_at_once(subject):
