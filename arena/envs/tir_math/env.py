@@ -71,6 +71,7 @@ class TirMath(TextEnv):
         *(name, "python", "answer", "output", "error", "none", *problems.WORDS),
     )
     fully_observed: ClassVar[bool] = False
+    open_ended: ClassVar[bool] = True
     longest_observation: ClassVar[int] = 1 << 14
     longest_action: ClassVar[int] = LONGEST_PROGRAM + 20
     #: The action is a program: a text of its own, which says again what the thought planned.
