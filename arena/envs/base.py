@@ -46,6 +46,8 @@ class TextEnv(gymnasium.Env[str, str]):
     fully_observed: ClassVar[bool] = True
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's annotation)
+    #: Whether more is understood than `admissible_actions` lists: searches, programs.
+    open_ended: ClassVar[bool] = False
     #: Characters that an observation and an action may have.
     longest_observation: ClassVar[int] = 4096
     longest_action: ClassVar[int] = 64

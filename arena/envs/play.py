@@ -36,9 +36,8 @@ def play(
     turn, total, ended = 0, 0.0, False
     while not ended:
         write(f"\n{observation}\n")
-        action = _ask(
-            env.expert_action, info["admissible_actions"], f"turn {turn + 1}/{config.max_turns}", read, write
-        )
+        progress = f"turn {turn + 1}/{config.max_turns}"
+        action = _ask(env.expert_action, info["admissible_actions"], env.open_ended, progress, read, write)
         if action is None:
             write(f"You left after {turn} turns with reward {total:.1f}.")
             return None
@@ -67,14 +66,17 @@ def match_action(text: str, actions: tuple[str, ...]) -> str | None:
 def _ask(
     hint: Callable[[], str],
     actions: tuple[str, ...],
+    open_ended: bool,
     progress: str,
     read: Callable[[str], str],
     write: Callable[[str], None],
 ) -> str | None:
     """Ask until the answer is an action; None when the player leaves."""
     labels = [_label(number, action) for number, action in enumerate(actions, 1)]
-    few = len(actions) <= _MENU
+    few = len(actions) <= _MENU and not open_ended
     menu = "  ".join(labels) if few else f"one of {len(actions)} actions, as in '{actions[0]}'  [??] all"
+    if open_ended:  # A list could give the solution away.
+        menu = "an action in words  [??] some"
     while True:
         try:
             typed = read(f"{progress}  {menu}  [?] hint  [q] quit > ")
@@ -92,6 +94,8 @@ def _ask(
         action = match_action(typed, actions)
         if action is not None:
             return action
+        if open_ended and typed.strip():
+            return typed.strip()
         known = f"not one of: {', '.join(actions)}" if few else f"none of the {len(actions)}; ?? lists them"
         write(f"'{typed.strip()}' is {known}.")
 

@@ -22,6 +22,7 @@ from arena.report.wording import (
     percent,
     points,
     temperature,
+    with_range,
     with_spread,
 )
 
@@ -38,7 +39,7 @@ def summary_table(summary: pd.DataFrame) -> Table:
         "Peak to final, points",
         "Peak to final, relative",
         f"Final, T{NBSP}={NBSP}1",
-        "Tokens sampled",
+        "Tokens, millions",
         "Seconds",
     )
     groups = []
@@ -55,7 +56,7 @@ def summary_table(summary: pd.DataFrame) -> Table:
         "Mean over seeds; below it the smallest and largest seed where they differ, and Student's 95 % "
         "interval of the mean where there are at least three seeds. Start, best T: the untrained start at "
         f"the best of the temperatures tried. Peak: the largest running mean of {RULE.window} evaluations, or the "
-        "start or the end if that is higher. Tokens: sampled for training. Seconds: of one cell, "
+        "start or the end if that is higher. Tokens: sampled for training, in millions. Seconds: of one cell, "
         "evaluation and records included."
     )
     return Table(caption, header, tuple(groups))
@@ -75,8 +76,8 @@ def _summary_row(method: str, rows: pd.DataFrame) -> tuple[str, ...]:
         over_seeds("drop", points),
         over_seeds("relative_drop", percent),
         over_seeds("final_t1", points),
-        over_seeds("tokens", count),
-        over_seeds("seconds", count),
+        with_range(spread_over_seeds(rows.tokens.astype(float) / 1e6), "{:.3g}".format),
+        with_range(spread_over_seeds(rows.seconds.astype(float)), count),
     )
 
 

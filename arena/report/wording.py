@@ -47,13 +47,19 @@ def temperature(value: float) -> str:
 
 def with_spread(spread: Spread | None, form: Callable[[float], str]) -> str:
     """The mean; below it the range over seeds unless they agree, and the 95 % interval if there is one."""
+    lines = [with_range(spread, form)]
+    if spread and spread.interval:
+        lines.append(f"CI {form(spread.interval[0])} to {form(spread.interval[1])}".replace(f"{NBSP}%", ""))
+    return "\n".join(lines)
+
+
+def with_range(spread: Spread | None, form: Callable[[float], str]) -> str:
+    """The mean; below it the range over seeds unless they agree."""
     if spread is None:
         return MISSING
     lines = [form(spread.mean)]
     if form(spread.low) != form(spread.high):
         lines.append(f"{form(spread.low)}{DASH}{form(spread.high)}".replace(f"{NBSP}%", ""))
-    if spread.interval:
-        lines.append(f"CI {form(spread.interval[0])} to {form(spread.interval[1])}".replace(f"{NBSP}%", ""))
     return "\n".join(lines)
 
 

@@ -329,6 +329,37 @@ def test_commands_are_taken_in_both_forms_and_in_any_case():
     assert info["admissible"]
 
 
+def test_a_kind_alone_means_the_first_that_can_be_meant():
+    # There are two cabinets, 2 before 1, and two apples.
+    for commands, said, command in (
+        ([], "go cabinet", "go to cabinet 2"),
+        (["go to cabinet 2"], "go cabinet", "go to cabinet 1"),
+        (["go to cabinet 2"], "open cabinet", "open cabinet 2"),
+        # What has been seen comes after what has not.
+        (["go to cabinet 2", "open cabinet 2", "go to desk 1"], "go cabinet", "go to cabinet 1"),
+        ([], "go desk 1", "go to desk 1"),
+        (["go to countertop 1"], "take apple", "take apple 2 from countertop 1"),
+        (["go to countertop 1"], "take knife 1", "take knife 1 from countertop 1"),
+    ):
+        env, _ = env_at((PLACE, "mug", "desk"), *commands)
+        other, _ = env_at((PLACE, "mug", "desk"), *commands)
+        assert env.step(said) == other.step(command)
+    for said in (
+        "go",
+        "go apple",
+        "go cabinet 3",
+        "take egg",
+        "open desk",
+        "look desk",
+        "go to cabinet",
+        "cabinet 1",
+    ):
+        env, (*_, info) = env_at((PLACE, "mug", "desk"), "go to countertop 1")
+        before = info["anchor"]
+        *_, info = env.step(said)
+        assert (info["admissible"], info["anchor"]) == (False, before)
+
+
 def test_the_full_observation_has_the_answer_the_task_and_the_commands():
     env, (observation, *_) = env_at((PLACE, "egg", "desk"), "go to cabinet 1", observation="full")
     going = ", ".join(

@@ -70,6 +70,15 @@ def test_many_actions_are_listed_when_asked_for():
     assert "Not placed: its row already holds that number." in shown
 
 
+def test_words_of_ones_own_where_more_is_understood_than_is_listed():
+    result, shown = session(
+        EnvConfig(name="tir_math", max_turns=5), ["python print(2 + 3)", "answer 6"], seed=4
+    )
+    assert result is False
+    assert "Output of your last program:\n5\n" in shown
+    assert "turn 1/5  an action in words  [??] some  [?] hint  [q] quit > " in shown
+
+
 @pytest.mark.parametrize("last", [["q"], ["QUIT"], []])
 def test_leaving(last):
     result, shown = session(EnvConfig(name="sokoban"), ["left", *last])

@@ -1,11 +1,12 @@
 """No response earns success but one whose action is the right one: through the parser and `step`, one action before
 the end, in every environment.
 
-An environment adds its own row to `OWN`. {right} is the winning action and {wrong} another admissible one, there and in
-the texts that all share.
+An environment adds its own row to `OWN`: how else the right action may be spelled, and what of its own must not do. In
+`fools`, {right} is the winning action and {wrong} another admissible one; so it is in the texts that all share. A text
+whose action is one of the spellings must earn success wherever it stands: what is a spelling in one observation style
+is a fool in the other.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,14 +25,13 @@ from arena.training.rollout import build_prompt
 
 @dataclass(frozen=True)
 class Own:
-    """What an environment adds: texts that are no action of it (parted by " ~ "
-        ""), other spellings of an action, what all
-    writings of an action have in common, the task that is played."""
+    """What an environment adds: texts that are no action of it, the task played, options laid on the tier's, and
+    the texts, in small letters, that mean the same as the right action."""
 
-    fools: str
-    spellings: Callable[[str], tuple[str, ...]] = field(default=lambda right: ())
-    canonical: Callable[[str], str] = field(default=lambda text: text.strip().lower())
+    fools: tuple[str, ...]
     seed: int = 3
+    options: dict[str, Any] = field(default_factory=dict)
+    spellings: Callable[[str], tuple[str, ...]] = field(default=lambda right: ())
 
 
 def _sudoku_spellings(right):
@@ -49,42 +49,220 @@ def _sudoku_spellings(right):
     )
 
 
+def _alfworld_spellings(right):
+    # The compact style takes the original's commands too.
+    return (right, "move potato 1 to garbagecan 1")
+
+
+def _webshop_spellings(right):
+    # White space of any kind and length is one space, and none is needed beside a bracket.
+    label = right.removeprefix("click").strip(" []")
+    return (
+        *(right.replace(" ", space) for space in ("\t", "\n", "  ")),
+        *(f"click[{label}]", f"click [{label}]", f"click [ {label} ]", f"click\n[\t{label}  ]"),
+    )
+
+
+def _tir_math_spellings(right):
+    # What frames a number is not the answer: "answer 15" is right as "answer: $15$.".
+    number = right.removeprefix("answer ").replace(" ", "")
+    frames = (
+        "{}",
+        "{}.",
+        "${}$",
+        r"\({}\)",
+        r"\boxed{{{}}}",
+        "+{}",
+        "0{}",
+        "{}.0",
+        "x = {}",
+        r"{}\text{{ cm}}",
+    )
+    return (
+        *(f"{right}.", right.replace(" ", "\t", 1), right.replace(" ", ":", 1)),
+        *(before + frame.format(number) for before in ("answer ", "answer: ") for frame in frames),
+    )
+
+
 _MOVES = (
-    "go {right} ~ {right}! ~ {right} {right} ~ move({right}) ~ up down left right ~ north ~ {right} || {wrong} ~ "
-    "{wrong} || {right} ~ {right}|| ~ w ~ ↓ ~ → ~ \x1b[B ~ {right}ward ~ push {right} ~ teleport ~ reset ~ "
+    *(
+        "go {right}",
+        "{right}!",
+        "{right} {right}",
+        "move({right})",
+        "up down left right",
+        "north south east west",
+    ),
+    *("{right} || {wrong}", "{wrong} || {right}", "{right}||", "w", "↓", "→", "\x1b[B", "{right}ward"),
 )
 OWN = {
-    "alfworld": Own(
-        "done ~ task completed ~ win ~ help ~ look ~ inventory ~ {right} and {right} ~ "
-        "please {right} ~ {right}. {wrong} ~ "
-        "> {right} ~ move all ~ put everything in its place ~ go to go to ~ move move move"
-    ),
-    "frozen_lake": Own(_MOVES + "goal ~ G ~ 4 4 ~ jump ~ right down right down right down"),
-    "sokoban": Own(_MOVES + "solved ~ P on S ~ √"),
+    "sokoban": Own((*_MOVES, "solved", "P on S", "√", "push {right}", "teleport", "reset")),
+    "frozen_lake": Own((*_MOVES, "goal", "G", "4 4", "jump", "right down right down right down")),
     "sudoku": Own(
-        "{right} 1 2 3 4 ~ {right}1234 ~ {right},{wrong} ~ {right}; {wrong} ~ 1 2 3 4 ~ "
-        "a 1 1 a 1 2 a 1 3 ~ a 1 x ~ solve ~ "
-        "place 1 2 3 4 at row 1 column 1 ~ place 1 or 2 or 3 or 4 at row 1 column 1 ~ "
-        "place * at row 1 column 1 ~ a 1 1-4 ~ "
-        "a * * ~ 1234 3412 2143 4321 ~ fill in the solution ~ {right}\0{wrong} ~ row row row ~ "
-        "a 1 0 ~ a 1 5 ~ a 1 -1 ~ "
-        "place 1 at row 1 column 1 place 2 at row 1 column 1 ~ a 1 1.0",
+        (
+            *(
+                "{right} 1 2 3 4",
+                "{right}1234",
+                "{right},{wrong}",
+                "{right}; {wrong}",
+                "1 2 3 4",
+                "a 1 1 a 1 2 a 1 3",
+            ),
+            *(
+                "place 1 2 3 4 at row 1 column 1",
+                "place 1 or 2 or 3 or 4 at row 1 column 1",
+                "place * at row 1 column 1",
+            ),
+            *(
+                "a 1 x",
+                "a 1 1-4",
+                "a * *",
+                "solve",
+                "1234 3412 2143 4321",
+                "fill in the solution",
+                "{right}\0{wrong}",
+            ),
+            *(
+                "place 1 at row 1 column 1 place 2 at row 1 column 1",
+                "row row row",
+                "a 1 0",
+                "a 1 5",
+                "a 1 -1",
+                "a 1 1.0",
+            ),
+        ),
         spellings=_sudoku_spellings,
     ),
-    "tir_math": Own(
-        "answer ~ answer? ~ answer ? ~ answer x ~ answer the answer ~ answer any number ~ answer nan ~ answer None ~ "
-        "answer 0 or 1 or 2 ~ answer [0, 1, 2] ~ answer {{}} ~ answer import os ~ answer () ~ "
-        "python {right} ~ {right} or 0 ~ "
-        "{right} or not ~ {right} and 1 more ~ answer not {right}",
-        # An answer may have any white space before it and end in a full stop.
-        canonical=lambda text: re.sub(r"\s+", " ", text.lower()).strip().removesuffix("."),
+    # The task: put a cool potato in garbagecan.
+    "alfworld": Own(
+        (
+            *(
+                "{right} 1",
+                "{right} {right}",
+                "{right} and {wrong}",
+                "{right} then look",
+                "go to garbagecan 1",
+            ),
+            *("move potato", "move potato garbagecan", "move potato to garbagecan", "move potato 1"),
+            *("move potato 1 to garbagecan", "move potato to garbagecan 1", "move potato1 to garbagecan1"),
+            *("move potato 2 to garbagecan 1", "move potato 1 to garbagecan 2", "move potato 1 to fridge 1"),
+            *(
+                "move  potato 1 to garbagecan 1",
+                "move potato 1  to garbagecan 1",
+                "move potato 1 in garbagecan 1",
+            ),
+            *(
+                "put potato 1 in/on garbagecan 1",
+                "put potato 1 in garbagecan 1",
+                "potato 1",
+                "move",
+                "cool potato",
+            ),
+            *(
+                "move everything to garbagecan 1",
+                "move * to garbagecan 1",
+                "move it to garbagecan 1",
+                "done",
+                "help",
+            ),
+            "put a cool potato in garbagecan",
+        ),
+        spellings=_alfworld_spellings,
     ),
+    # The right product is open and its options are chosen.
     "webshop": Own(
-        "buy now ~ buy ~ click[] ~ click ~ click[buy now ~ search[buy now] ~ "
-        "click[b] click[buy now] ~ click[purchase] ~ "
-        "click[1] || click[2] ~ {right} {right} ~ click[{right}] ~ search[{right}] ~ [buy now]",
-        # Any ASCII white space is a space.
-        canonical=lambda text: re.sub(r"\s+", " ", text.lower(), flags=re.ASCII).strip(),
+        (
+            *(
+                "buy",
+                "buy now",
+                "[buy]",
+                "[buy now]",
+                "click buy",
+                "click buy now",
+                "click(buy now)",
+                "click{{}}",
+            ),
+            *("click[buy]", "click[buy now]", "click [ buy ]", "click [ buy now ]", "clicked [ buy ]"),
+            *("click[]", "click[*]", "click[buy", "click buy]", "click[[buy]]", "click[[buy now]]"),
+            *("click[buynow]", "click[buy-now]", "click  [ buy ] ]", "click[buy now >]", "purchase[buy now]"),
+            *("search[buy]", "search[buy now]", "search[{right}]", "click[{right}]", "search [ ] {right}"),
+            *(
+                "{right}{right}",
+                "{right} {right}",
+                "{right}]",
+                "[{right}",
+                "{right}{wrong}",
+                "{wrong}{right}",
+            ),
+            *(
+                "buy[click]",
+                "add to cart",
+                "click[add to cart]",
+                "click[done]",
+                "done",
+                "click[item - buy now]",
+            ),
+        ),
+        spellings=_webshop_spellings,
+    ),
+    # The answer is 15. A program ends nothing, whatever it prints.
+    "tir_math": Own(
+        (
+            *(
+                "15",
+                "1 5",
+                "= 15",
+                "15 answer",
+                "the answer 15",
+                "my answer is 15",
+                "answers 15",
+                "answer",
+                "answer:",
+            ),
+            *(
+                "answer15",
+                "answer = 15",
+                "answer is 15",
+                "answer answer",
+                "answer {right}",
+                "answer the answer 15",
+            ),
+            *(
+                "answer 16",
+                "answer -15",
+                "answer 15 16",
+                "answer 15 or 16",
+                "answer 16 or 15",
+                "answer 16, 15",
+            ),
+            *("answer {{}}15,16{{}}", "answer 15 answer 16", "answer 16 answer 15", "answer 15\nanswer 16"),
+            *("answer 15 | 16", "answer 14 = 15", "answer 15 = 14", "answer x = 14 = 15", r"answer 15 \pm 1"),
+            *(
+                "answer 14+1",
+                "answer 30/2",
+                "answer 15/1",
+                "answer 3*5",
+                "answer 3 \\cdot 5",
+                "answer pow(99, 17, 21)",
+                "answer 15!",
+            ),
+            *("answer 99^17 mod 21", "answer 99**17 % 21", "answer print(15)", "answer 0xf", "answer 1.5e1"),
+            *(r"answer \boxed{16} \boxed{15}", r"answer \boxed{15} \boxed{16}", "answer x", "answer 15x"),
+            *("answer anything", "answer True", "answer ]14,16[", "answer (14,16)", "answer 15\u066b0"),
+            *("an\u017fwer 15", "answer\u00a015", "answer fifteen", "answer <15>", "answer not 16"),
+            *(
+                "python 15",
+                "python print(15)",
+                "python {right}",
+                "python: {right}",
+                "python answer = 15",
+                "python",
+            ),
+            *("```python\nprint(15)\n```", "```python\n{right}\n```", "```\n{right}\n```", "```python\n```"),
+            *("```python\nprint('{right}')\n```\n{right}", "{right}\n```python\nprint(15)\n```", "print(15)"),
+            *("python print('answer 15')"),
+        ),
+        spellings=_tir_math_spellings,
     ),
 }
 
@@ -198,7 +376,7 @@ def brink(name, style):
     """The environment one action before its expert wins, what it shows, and the right and a wrong action."""
     own = OWN[name]
     config = resolve("cpu", name, "grpo", 0).env.model_dump()
-    config["observation"] = style
+    config["observation"], config["options"] = style, {**config["options"], **own.options}
     env = make_env(EnvConfig(**config))
 
     def replay(actions):
@@ -239,15 +417,17 @@ def earned(env, text):
 
 
 def refused(subject, texts):
-    """Assert that none of the texts, each played from the brink, earns success or what success pays."""
+    """Assert that none of the texts, each played from the brink, earns success or what success pays, but those whose
+    action is one of the environment's other spellings, which must."""
     name, env, back, right, wrong, best = subject
-    canonical = OWN[name].canonical
+    spellings = {*OWN[name].spellings(right)} - {right}
     for text in texts:
         back()
         response = text.replace("{{}}", "{}").replace("{right}", right).replace("{wrong}", wrong)
-        if canonical(parse_response(response).action or "") == canonical(right):
-            continue
         success, reward, _ = earned(env, response)
+        if parse_response(response).action in spellings:
+            assert success, f"{response!r} earns nothing"
+            continue
         assert not success, f"{response!r} earns success"
         assert reward < best, f"{response!r} earns {reward}"
 
@@ -268,11 +448,10 @@ def test_no_answer(subject):
 
 
 def test_unions_and_what_is_no_action(subject):
-    name = subject[0]
-    refused(
-        subject,
-        [f"<think>a</think><action>{text}</action>" for text in (*NO_ACTION, *OWN[name].fools.split(" ~ "))],
-    )
+    name, _, _, right, *_ = subject
+    # A fool of one observation style may be the right action of the other.
+    texts = [text for text in (*NO_ACTION, *OWN[name].fools) if text != right]
+    refused(subject, [f"<think>a</think><action>{text}</action>" for text in texts])
 
 
 def test_all_admissible_actions_at_once(subject):
@@ -342,9 +521,8 @@ def test_any_response_earns_success_exactly_with_the_right_action(style, text):
     back()
     response = text.replace("{right}", right).replace("{wrong}", wrong)
     action = parse_response(response).action
-    own = OWN[style[0]]
-    known = {own.canonical(text) for text in (right, *own.spellings(right))}
-    assert earned(env, response)[0] == (action is not None and own.canonical(action) in known)
+    known = {right, *OWN[style[0]].spellings(right)}
+    assert earned(env, response)[0] == (action is not None and action.strip().lower() in known)
 
 
 _BRINKS: dict[tuple[str, str], Any] = {}

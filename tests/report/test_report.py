@@ -70,7 +70,7 @@ def test_summary_numbers_are_those_of_the_records(built, report):
     assert row["Peak to final, points"] == shown(drops)
     assert row["Final, T\u00a0=\u00a01"] == shown(success(built.run, "sokoban", "cispo", 12, 1.0))
     # 2 groups of 4 episodes of 2 turns of 6 tokens, 12 steps of 1.5 seconds
-    assert row["Tokens sampled"].splitlines()[0] == "1\u202f152"
+    assert row["Tokens, millions"].splitlines()[0] == "0.00115"
     assert row["Seconds"].splitlines()[0] == "18"
 
 

@@ -223,11 +223,27 @@ class AlfWorld(TextEnv):
         commands = self.world.commands()
         if text in (self._original.commands if self._original else commands):
             return text
-        if self.observation_style == "compact":
-            for command, meaning in commands.items():
-                if self._short(command, meaning) == text:
-                    return command
-        return ""
+        return self._meant(text) if self.observation_style == "compact" else ""
+
+    def _meant(self, text: str) -> str:
+        """The command of a short form: a verb and a name, or a kind alone, which means the first of that kind that can
+        be meant, of places one that has not been seen before one that has."""
+        verb, _, said = text.partition(" ")
+        game, seen = self.world.game, self.agent.seen
+        found: list[tuple[bool, int, str]] = []
+        for command, meaning in self.world.commands().items():
+            if meaning.verb != verb:
+                continue
+            if text == self._short(command, meaning):
+                return command
+            named = game.things[meaning.thing] if meaning.thing >= 0 else None
+            rank = meaning.thing
+            if named is None and meaning.receptacle >= 0:
+                named = game.receptacles[meaning.receptacle]
+                rank = self.agent.order.index(meaning.receptacle)
+            if named is not None and said in (named.name, named.kind):
+                found.append((meaning.thing < 0 and meaning.receptacle in seen, rank, command))
+        return min(found)[2] if found else ""
 
     def _short(self, command: str, meaning: Command) -> str:
         """A command's verb and the thing or place that it is about. Ambiguous ones, at a location of several

@@ -25,10 +25,12 @@ from arena.envs.tir_math.sandbox import SANDBOXES, Limits, Outcome, bwrap_refusa
 from arena.seeding import EVAL_SEED_START, stream_seed
 
 LONGEST_PROGRAM = 4000
-_ANSWER = re.compile(r"answer(?:\s*:\s*|\s+)(?P<answer>\S.*)", re.IGNORECASE)
-_PROGRAM = re.compile(r"python(?:\s*:\s*|\s+)(?P<program>\S.*)", re.IGNORECASE | re.DOTALL)
+# ASCII: "anſwer" is not "answer" in any case, and no other space is a space.
+_ANSWER = re.compile(r"answer(?:\s*:\s*|\s+)(?P<answer>\S.*)", re.ASCII | re.IGNORECASE)
+_PROGRAM = re.compile(r"python(?:\s*:\s*|\s+)(?P<program>\S.*)", re.ASCII | re.IGNORECASE | re.DOTALL)
 _FENCED = re.compile(
-    r"```(?:python|py)?[ \t]*\r?\n(?P<program>(?:(?!```).)*\S(?:(?!```).)*)```", re.IGNORECASE | re.DOTALL
+    r"```(?:python|py)?[ \t]*\r?\n(?P<program>(?:(?!```).)*\S(?:(?!```).)*)```",
+    re.ASCII | re.IGNORECASE | re.DOTALL,
 )
 _TOOLS = {
     "monty": "There are no packages: only a part of the standard library (math, itertools, re, ...) can be imported.",
@@ -69,6 +71,7 @@ class TirMath(TextEnv):
         *(name, "python", "answer", "output", "error", "none", *problems.WORDS),
     )
     fully_observed: ClassVar[bool] = False
+    open_ended: ClassVar[bool] = True
     longest_observation: ClassVar[int] = 1 << 14
     longest_action: ClassVar[int] = LONGEST_PROGRAM + 20
     #: The action is a program: a text of its own, which says again what the thought planned.

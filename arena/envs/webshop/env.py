@@ -242,6 +242,7 @@ class WebShop(TextEnv):
         "Search a shop, open a product, choose its options, and buy what a sentence asks for."
     )
     fully_observed: ClassVar[bool] = False
+    open_ended: ClassVar[bool] = True
     longest_observation: ClassVar[int] = 50_000
     longest_action: ClassVar[int] = 512
     #: A search is a text of its own: it says the goal's words again.
