@@ -532,6 +532,14 @@ def test_what_is_held_in_vain_is_put_down_where_it_may_lie():
     assert (intent.need, intent.command) == ("room", "go to countertop 1")
 
 
+def test_the_expert_says_whether_it_is_in_time():
+    # To the diningtable past the countertop and the desk, take, to the countertop, move.
+    assert len(solution(household(PLACE, "egg", "countertop"), 50)) == 6
+    for max_turns, chance in ((5, 0.0), (6, 1.0)):
+        env, _ = env_at((PLACE, "egg", "countertop"), max_turns=max_turns)
+        assert env.expert_success == chance
+
+
 def test_easier_games_by_options():
     short = AlfWorld(receptacles=7, objects=8, max_turns=15, max_solution=6, tasks=[PLACE, COOL])
     for seed in range(60):

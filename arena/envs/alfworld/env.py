@@ -190,6 +190,11 @@ class AlfWorld(TextEnv):
             command = "look"
         return command if self.observation_style == "full" else self._short(command, commands[command])
 
+    @property
+    def expert_success(self) -> float:
+        """1 for generated games; a game that was given or read from a file may take the expert longer."""
+        return float(solution(self.world.game, self.max_turns) is not None)
+
     def thought(self) -> str:
         """The task, the hand, what is needed and where it is known to be (or which new place to try), and the agent's
         place, whether it is closed, and whether it is the one needed."""
