@@ -50,8 +50,9 @@ def _sudoku_spellings(right):
 
 
 def _alfworld_spellings(right):
-    # The compact style takes the original's commands too.
-    return (right, "move potato 1 to garbagecan 1")
+    # The compact style takes the original's commands too, and short forms of them.
+    full = "move potato 1 to garbagecan 1"
+    return (right, full) if right == full else (right, full, "move potato 1")
 
 
 def _webshop_spellings(right):
@@ -450,7 +451,8 @@ def test_no_answer(subject):
 def test_unions_and_what_is_no_action(subject):
     name, _, _, right, *_ = subject
     # A fool of one observation style may be the right action of the other.
-    texts = [text for text in (*NO_ACTION, *OWN[name].fools) if text != right]
+    own, known = OWN[name], {right, *OWN[name].spellings(right)}
+    texts = [text for text in (*NO_ACTION, *own.fools) if text.replace("{right}", right) not in known]
     refused(subject, [f"<think>a</think><action>{text}</action>" for text in texts])
 
 
