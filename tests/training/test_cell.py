@@ -20,7 +20,7 @@ from arena.algorithms.catalog import get_algorithm
 from arena.errors import UsageError
 from arena.policy.model import build_model, load_policy
 from arena.policy.scoring import Scores
-from arena.policy.tokenizer import build_tokenizer
+from arena.policy.tokenizer import RESERVED, build_tokenizer
 from arena.recipe import ModelConfig
 from arena.records.files import read_status
 from arena.records.schema import TABLES
@@ -225,7 +225,7 @@ def test_records_of_trajectories(tmp_path):
     assert (counted["n"] == counted["response_tokens"]).all()
     assert (per_turn["position"].max() + 1 == per_turn.size()).all()
     # The first turn has the whole prompt, later ones the observation alone.
-    assert turns["prompt"].str.startswith("frozen_lake").tolist() == (turns["turn"] == 0).tolist()
+    assert turns["prompt"].str.startswith(" frozen_lake").tolist() == (turns["turn"] == 0).tolist()
     # One ratio for the whole episode in each update.
     assert (tokens.groupby(["minibatch", "episode_id"])["ratio_applied"].nunique() <= 1).all()
     assert tokens["log_ratio"].nunique() > 10
@@ -434,7 +434,7 @@ def test_tokens_turns_and_episodes_join(grpo_cell):
     assert (episodes["task_seed"] < EVAL_SEED_START).all()
 
 
-def test_token_columns_follow_from_each_other(grpo_cell):
+def test_token_columns_follow_from_each_other(grpo_cell, start):
     k = frame(grpo_cell, "tokens")
     assert (k["log_ratio"] - (k["logprob"] - k["old_logprob"])).abs().max() < 1e-6
     d = (k["ref_logprob"] - k["logprob"]).astype(float)
@@ -447,7 +447,8 @@ def test_token_columns_follow_from_each_other(grpo_cell):
     assert (k["weight"] == 1).all()
     assert not k["masked"].any()
     assert (k["entropy"] > -1e-6).all()
-    assert k["entropy"].max() <= log(178)
+    vocabulary = json.loads((start / "bc.json").read_text())["vocabulary"]
+    assert k["entropy"].max() <= log(vocabulary - len(RESERVED))
     assert (k["logprob"] <= 0).all()
     assert set(k["role"]) == {"think", "action", "other", "eos"}
 

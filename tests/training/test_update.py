@@ -45,7 +45,7 @@ def make_batch(world, groups, spec="grpo"):
 
 def move(model, scale=0.02):
     """Leave the behaviour policy: ratios on both sides of every clip, a KL to the reference."""
-    generator = torch.Generator().manual_seed(8)
+    generator = torch.Generator().manual_seed(9)
     with torch.no_grad():
         for p in model.parameters():
             p.add_(scale * torch.randn(p.shape, generator=generator))

@@ -106,8 +106,9 @@ def test_targets_of_shared_values_by_the_formulas(world):
         assert value.target[i, 1].item() == pytest.approx(q, abs=1e-5)
 
 
-@pytest.mark.parametrize("spec", ["ppo", "ppo-turn"])
-def test_the_critic_explains_more_after_fitting(world, spec):
+# A turn's value sees its prompt alone: how episodes end that look alike there, nothing explains.
+@pytest.mark.parametrize(("spec", "share"), [("ppo", 0.2), ("ppo-turn", 0.1)])
+def test_the_critic_explains_more_after_fitting(world, spec, share):
     spec = f"{spec}:learning_rate=0.01:value_clip=10"
     critic = CriticModel.of(get_algorithm(spec), world.model, tiny().optim)
     _, batch = make_batch(world, spec, critic)
@@ -117,7 +118,7 @@ def test_the_critic_explains_more_after_fitting(world, spec):
     assert losses[-1] < 0.5 * losses[0]
     fitted = replace(batch.value, old=critic.old_values(batch.rows))
     assert batch.value.explained == pytest.approx(0.0, abs=1e-6)  # a head of zeros
-    assert fitted.explained > 0.2
+    assert fitted.explained > share
 
 
 def test_the_shared_value_loss_adds_up_over_micro_batches(world):
