@@ -82,7 +82,10 @@ def test_fields_are_texts_for_people_and_values_for_programs(arena):
             given = recipe[sections[0]][leaf] if sections else recipe[leaf]
             assert row["environments"].get(name, row["value"]) == given, field
     (line,) = (row for row in arena("list", "fields").out.splitlines() if row.startswith("env.options "))
-    assert re.split(r" {2,}", line)[1] == "{} (sokoban { max_solution = 6 })"
+    assert (
+        re.split(r" {2,}", line)[1]
+        == "{} (sokoban { max_solution = 6 }, alfworld { receptacles = 7, objects = 8 })"
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,10 @@ import re
 
 import pytest
 
+from arena.recipe import resolve
+
 SMALL = ("run", "--algos", "grpo,gspo", "--envs", "frozen_lake", "--name", "r")
+STEPS = resolve("cpu", "frozen_lake", "grpo", 0).steps
 
 
 def test_done_run_ends_with_a_table_and_the_next_command(arena, runs):
@@ -68,7 +71,7 @@ def test_dry_run_of_an_existing_run_says_what_is_left(arena, runs):
 
     assert re.search(r"frozen_lake +bc +0 +done", result.out)
     assert re.search(r"frozen_lake +grpo +0 +run", result.out)
-    assert re.search(r"frozen_lake +gspo +0 +done +52 +- +-", result.out)
+    assert re.search(rf"frozen_lake +gspo +0 +done +{STEPS} +- +-", result.out)
     assert "To run: 1 of 2 cells, 0 BC starts." in result.out
     reused = arena(*SMALL[:-1], "new", "--reuse", "r", "--dry-run")
     assert re.search(r"frozen_lake +gspo +0 +reuse r", reused.out)
@@ -129,7 +132,7 @@ def test_another_recipe_is_refused_before_anything_changes(arena, runs):
     result = arena(*SMALL, "--steps", "9")
 
     assert result.code == 2
-    assert "steps: 52 there, 9 now" in result.err
+    assert f"steps: {STEPS} there, 9 now" in result.err
     assert (runs / "r" / "manifest.json").read_text() == before
 
 

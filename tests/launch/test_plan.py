@@ -237,7 +237,7 @@ def test_a_tier_file_with_a_section_for_a_users_own_method(tmp_path, monkeypatch
     (tmp_path / "mine.py").write_text(HOLDS_A_TENSOR)
     (tmp_path / "my tier.toml").write_text('base = "cpu"\n[algos."./mine.py:one"]\nsteps = 3\n')
     found = plan(algos="./mine.py:one:clip_low=0.1,./mine.py:two", tier="my tier.toml", name=None)
-    assert [cell.recipe.steps for cell in found.cells] == [3, 52]
+    assert [cell.recipe.steps for cell in found.cells] == [3, resolve("cpu", "frozen_lake", "grpo", 0).steps]
     assert re.fullmatch(r"mytier-\d{8}-\d{6}", found.name)
 
 
