@@ -27,11 +27,15 @@ CONFIG = EnvConfig(name="sokoban")
         EnvConfig(name="frozen_lake", max_turns=40, options={"slippery": True, "success_rate": 0.8}),
         EnvConfig(name="sudoku"),
         EnvConfig(name="sudoku", observation="full", options={"feedback": "full"}),
+        EnvConfig(name="alfworld", max_turns=15, options={"receptacles": 7, "objects": 8}),
+        EnvConfig(name="alfworld", observation="full"),
+        EnvConfig(name="webshop", max_turns=8),
+        EnvConfig(name="webshop", observation="full"),
     ],
     ids=lambda config: f"{config.name}-{config.observation}-{len(config.options)}",
 )
 def test_arenas_own_environments_pass(config):
-    results = check_env(config)
+    results = check_env(config, tasks=40)
     assert [result for result in results if not result.passed] == []
     expected = CHECKS if config.observation == "full" else {**CHECKS, **COMPACT_CHECKS}
     assert [result.name for result in results] == list(expected)
