@@ -4,8 +4,8 @@ VENV ?= .venv
 # Installed first, so that no dependency resolves torch by itself. On Linux PyPI's wheel is a CUDA build of
 # several GB; for the CPU build pass TORCH="torch --index-url https://download.pytorch.org/whl/cpu".
 TORCH ?= torch==2.13.0
-# Seeds of the demo: below 3 the report gives no interval.
-SEEDS ?= 3
+# Seeds of the demo: below 3 the report gives no interval, each takes about as long again.
+SEEDS ?= 2
 # What tests/peers compares with, at the versions whose numbers it pins. Installed without their requirements: verl's
 # want an older transformers, ray and wandb, and a Python below 3.13 that its losses do not need.
 PEERS := verl==0.9.1 trl==1.16.0
