@@ -191,7 +191,13 @@ def _anchors(subject: _Subject) -> str:
                 _require(known == outcome, message)
                 transitions += 1
         states += len(observations)
-    return f"{states} anchors one to one with observations, {transitions} transitions with one outcome each"
+    seen = (
+        f"{states} anchors one to one with observations"
+        if env.fully_observed
+        else "observations hide a part of states"
+    )
+    once = f"{transitions} transitions with one outcome each" if env.deterministic else "outcomes are random"
+    return f"{seen}, {once}"
 
 
 def _thoughts(subject: _Subject) -> str:

@@ -75,7 +75,7 @@ def _ask(
     labels = [_label(number, action) for number, action in enumerate(actions, 1)]
     few = len(actions) <= _MENU and not open_ended
     menu = "  ".join(labels) if few else f"one of {len(actions)} actions, as in '{actions[0]}'  [??] all"
-    if open_ended:  # A list could give the solution away.
+    if open_ended:  # A list could give the solution away, and so could a beginning that is completed.
         menu = "an action in words  [??] some"
     while True:
         try:
@@ -91,13 +91,13 @@ def _ask(
         if command == "??":
             write("\n".join(labels))
             continue
+        if command.startswith("!") or (open_ended and command):
+            return typed.strip().removeprefix("!").replace("\\n", "\n").strip()
         action = match_action(typed, actions)
         if action is not None:
             return action
-        if open_ended and typed.strip():
-            return typed.strip()
         known = f"not one of: {', '.join(actions)}" if few else f"none of the {len(actions)}; ?? lists them"
-        write(f"'{typed.strip()}' is {known}.")
+        write(f"'{typed.strip()}' is {known}. Begin with ! to say it all the same.")
 
 
 def _label(number: int, action: str) -> str:

@@ -53,11 +53,15 @@ def dry_run_totals(plan: Plan, pending: Sequence[Job], workers: int) -> str:
     cells = sum(job.kind == "cell" for job in pending)
     wall = clock_text(estimate.makespan(estimate.tasks(pending), [0.0] * workers))
     disk = size_text(sum(estimate.of(job).bytes for job in pending))
-    sources = sorted({f"{job.env} from {estimate.of(job).source}" for job in plan.cells})
+    sources: dict[str, list[str]] = {}
+    for job in plan.cells:
+        envs = sources.setdefault(estimate.of(job).source, [])
+        envs += [job.env] if job.env not in envs else []
+    based = "; ".join(f"{', '.join(envs)} from {source}" for source, envs in sources.items())
     return (
         f"To run: {cells} of {len(plan.cells)} cells, {len(pending) - cells} BC starts. "
         f"About {wall} on {workers} worker{'s' * (workers > 1)}, {disk} of disk.\n"
-        f"Estimates: {'; '.join(sources)}."
+        f"Estimates: {based}."
     )
 
 

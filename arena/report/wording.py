@@ -13,9 +13,13 @@ DASH = "–"
 MISSING = "—"
 
 
+#: Names that are not made of words with a capital each.
+_TITLES = {"alfworld": "ALFWorld", "frozen_lake": "FrozenLake", "tir_math": "TIR Math", "webshop": "WebShop"}
+
+
 def env_title(name: str) -> str:
-    """frozen_lake as Frozen Lake."""
-    return name.replace("_", " ").title()
+    """An environment's name as a heading: tir_math as TIR Math, my_line as My Line."""
+    return _TITLES.get(name) or name.replace("_", " ").title()
 
 
 def percent(share: float | None) -> str:

@@ -53,7 +53,7 @@ def test_a_solved_game():
     assert "[w] up  [s] down  [a] left  [d] right  [?] hint  [q] quit" in shown
     assert "turn 3/15" in shown
     assert "The expert would play: down" in shown
-    assert "'banana' is not one of: up, down, left, right." in shown
+    assert "'banana' is not one of: up, down, left, right. Begin with ! to say it all the same." in shown
     assert "down: reward +10.9" in shown
     assert "#_P__#\n#_√_##" in shown
     assert shown.endswith("Solved after 3 turns. Reward 10.7.")
@@ -65,9 +65,23 @@ def test_many_actions_are_listed_when_asked_for():
     menu = "turn 1/15  one of 24 actions, as in 'place 1 at row 1 column 1'  [??] all  [?] hint  [q] quit > "
     assert shown.split("\n").count(menu) == 3
     assert shown.count("\n[24] place 4 at row 4 column 2\n") == 1
-    assert "'9 in row 1' is none of the 24; ?? lists them." in shown
+    assert "'9 in row 1' is none of the 24; ?? lists them. Begin with ! to say it all the same." in shown
     assert "place 3 at row 1 column 1: reward +1.0" in shown
     assert "Not placed: its row already holds that number." in shown
+
+
+def test_words_are_said_as_they_are_after_a_mark():
+    config = EnvConfig(name="sokoban", options={"actions_per_turn": 2})
+    result, shown = session(config, ["!up || left", "!banana", "q"])
+    assert result is None
+    assert "up || left: reward -0.2" in shown
+    assert "banana: reward -0.1" in shown
+
+
+def test_an_answer_is_not_completed():
+    result, shown = session(EnvConfig(name="tir_math"), ["python print(1234)", "answer 1"])
+    assert result is False
+    assert "answer 1: reward +0.0" in shown
 
 
 def test_words_of_ones_own_where_more_is_understood_than_is_listed():

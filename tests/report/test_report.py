@@ -83,7 +83,7 @@ def test_best_start_is_the_best_temperature_of_each_seed(built, report):
 
 def test_the_summary_names_the_collapse_and_the_failed_cell(report):
     lake, sokoban = report.findings
-    assert lake.title == "Frozen Lake"
+    assert lake.title == "FrozenLake"
     assert lake.sentences[0].startswith("Not all cells are finished")
     assert lake.sentences[1].startswith("The methods do not cover the same seeds")
     assert any(re.match(r"cispo fell after its peak, .* in 2 of 2 seeds\.", s) for s in sokoban.sentences)

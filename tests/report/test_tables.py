@@ -20,7 +20,7 @@ def test_recipe_fields_are_shared_or_listed_by_environment(tmp_path):
     cells = read_run(tmp_path / "r").cells
     shared, differing = rows(recipe_table(cells)), rows(differences_table(cells))
     assert shared["kl.coef"] == ("0.01",)
-    assert differences_table(cells).header == ("Field", "Frozen Lake", "Sokoban")
+    assert differences_table(cells).header == ("Field", "FrozenLake", "Sokoban")
     assert differing == {"steps": ("1 / 2", "1")}
     assert not {"algorithm", "seed", "env.name", "steps"} & set(shared)
 
