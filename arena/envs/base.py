@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal
 import gymnasium
 import numpy as np
 
+from arena.errors import UsageError
 from arena.seeding import EVAL_SEED_START, stream_seed
 
 Split = Literal["train", "eval"]
@@ -119,8 +120,8 @@ class TextEnv(gymnasium.Env[str, str]):
     def draw_task(self, seed: int, sample: Callable[[np.random.Generator], tuple[Any, str]]) -> Any:
         """Draw tasks until one belongs to the split of `seed`.
 
-        `sample(rng)` returns a task and its content as text. Raises RuntimeError after 10,000 draws: the
-        environment has too few distinct tasks to split.
+        `sample(rng)` returns a task and its content as text. Raises UsageError after 10,000 draws: with these
+        options there are too few distinct tasks to split.
         """
         wanted = split_of_seed(seed)
         rng = np.random.default_rng(stream_seed("draw", self.name, seed))
@@ -128,7 +129,9 @@ class TextEnv(gymnasium.Env[str, str]):
             task, content = sample(rng)
             if split_of_content(content, self.eval_share) == wanted:
                 return task
-        raise RuntimeError(f"{self.name}: no task of the {wanted} split in 10,000 draws")
+        raise UsageError(
+            f"{self.name}: no task of the {wanted} split in 10,000 draws: its options allow too few"
+        )
 
 
 def split_of_seed(seed: int) -> Split:

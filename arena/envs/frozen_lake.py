@@ -18,6 +18,7 @@ import numpy as np
 
 from arena.envs import several
 from arena.envs.base import TextEnv
+from arena.errors import UsageError
 from arena.seeding import EVAL_SEED_START
 
 ICE, HOLE, GOAL, PLAYER, PLAYER_IN_HOLE, PLAYER_AT_GOAL = "_HGPX√"
@@ -340,7 +341,7 @@ class FrozenLake(TextEnv):
 def random_map(rng: np.random.Generator, size: int, p_frozen: float, max_moves: int) -> tuple[str, ...]:
     """A map whose goal can be reached in `max_moves` moves: Gymnasium's `generate_random_map`, draw for draw.
 
-    Raises RuntimeError when 10,000 draws have none.
+    Raises UsageError when 10,000 draws have none.
     """
     for _ in range(10_000):
         cells = [ICE if draw < p_frozen else HOLE for draw in rng.random(size * size).tolist()]
@@ -348,4 +349,4 @@ def random_map(rng: np.random.Generator, size: int, p_frozen: float, max_moves: 
         rows = tuple("".join(cells[i : i + size]) for i in range(0, size * size, size))
         if Lake(rows).distances.get(0, max_moves + 1) <= max_moves:
             return rows
-    raise RuntimeError(f"no map of size {size} with p_frozen {p_frozen} can be crossed in {max_moves} moves")
+    raise UsageError(f"no map of size {size} with p_frozen {p_frozen} can be crossed in {max_moves} moves")

@@ -20,6 +20,7 @@ import numpy as np
 
 from arena.envs import several
 from arena.envs.base import TextEnv
+from arena.errors import UsageError
 from arena.seeding import EVAL_SEED_START
 
 WALL, FLOOR, TARGET, BOX, PLAYER, BOX_ON_TARGET, PLAYER_ON_TARGET = "#_OXP√S"
@@ -383,7 +384,7 @@ def random_room(rng: np.random.Generator, size: int, boxes: int, shortest: int, 
     """A room whose optimal solution has between `shortest` and `longest` moves.
 
     The length is drawn uniformly from those that the carved room offers, then the start uniformly from the
-    states of that length with no box on a target. Raises RuntimeError when 10,000 carved rooms offer none.
+    states of that length with no box on a target. Raises UsageError when 10,000 carved rooms offer none.
     """
     # A Mersenne twister seeded from `rng`: its single draws cost a tenth of numpy's.
     draw = random.Random(int(rng.integers(1 << 62))).random
@@ -407,9 +408,7 @@ def random_room(rng: np.random.Generator, size: int, boxes: int, shortest: int, 
             room = Room(floor, targets, start >> 7, start & 127, size)
             room.distances = distances
             return room
-    raise RuntimeError(
-        f"no room of size {size} with {boxes} boxes is solved in {shortest} to {longest} moves"
-    )
+    raise UsageError(f"no room of size {size} with {boxes} boxes is solved in {shortest} to {longest} moves")
 
 
 def _carve(draw: Callable[[], float], size: int) -> frozenset[int]:

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from arena.envs.base import TextEnv
+from arena.errors import UsageError
 from arena.seeding import EVAL_SEED_START
 
 EMPTY = "_"
@@ -452,7 +453,7 @@ def random_puzzle(rng: np.random.Generator, size: int, empty: int) -> Puzzle:
                 values[cell], left = 0, left - 1
                 if left == 0:
                     return Puzzle(board, tuple(values), tuple(solution))
-    raise RuntimeError(f"no puzzle of size {size} with {empty} empty cells and one solution")
+    raise UsageError(f"no puzzle of size {size} with {empty} empty cells and one solution")
 
 
 def _only(board: Board, values: Values, cell: int) -> bool:

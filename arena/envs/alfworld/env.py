@@ -17,11 +17,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from arena.envs.alfworld.expert import Agent, solution
-from arena.envs.alfworld.games import draw_recorded
+from arena.envs.alfworld.games import draw_recorded, game_paths
 from arena.envs.alfworld.household import LAMP, OBJECTS, ROOMS, draw_game
-from arena.envs.alfworld.textworld_engine import TextworldEngine, original_game
+from arena.envs.alfworld.textworld_engine import TextworldEngine, engine_parts, logic, original_game
 from arena.envs.alfworld.world import TASK_TYPES, Command, Game, World
 from arena.envs.base import TextEnv, split_of_seed
+from arena.errors import UsageError
 from arena.seeding import EVAL_SEED_START, stream_seed
 
 SUCCESS_REWARD = 10.0
@@ -104,10 +105,17 @@ class AlfWorld(TextEnv):
             )
         self.receptacles = _whole("receptacles", receptacles, 4, 15)
         self.objects = _whole("objects", objects, 2, 30)
-        self.max_solution = min(_whole("max_solution", max_solution or max_turns, 2, 1000), max_turns)
+        longest = max_turns if max_solution is None else max_solution
+        self.max_solution = min(_whole("max_solution", longest, 2, 1000), max_turns)
         if eval_games not in ("valid_seen", "valid_unseen"):
             raise ValueError(f"eval_games must be 'valid_seen' or 'valid_unseen', given {eval_games!r}")
         self.engine, self.data, self.eval_games = engine, data, eval_games
+        if data is not None:
+            for split in ("train", eval_games):
+                game_paths(os.path.expandvars(data), split)
+        if engine == "textworld":
+            logic()
+            engine_parts()
         self._world: World | None = None
         self._agent: Agent | None = None
         self._labels: _Labels | None = None
@@ -279,7 +287,7 @@ class AlfWorld(TextEnv):
             game = draw_game(rng, task, self.receptacles, self.objects)
             if game is not None and solution(game, self.max_solution):
                 return game, _content(game)
-        raise RuntimeError(
+        raise UsageError(
             f"no game of {task} with {self.receptacles} receptacles and {self.objects} objects is solved in "
             f"{self.max_solution} turns: raise max_turns or max_solution, or lower receptacles"
         )
