@@ -19,7 +19,6 @@ import numpy as np
 from arena.envs import several
 from arena.envs.base import TextEnv
 from arena.errors import UsageError
-from arena.seeding import EVAL_SEED_START
 
 ICE, HOLE, GOAL, PLAYER, PLAYER_IN_HOLE, PLAYER_AT_GOAL = "_HGPX√"
 ACTIONS = ("up", "down", "left", "right")
@@ -161,7 +160,7 @@ class FrozenLake(TextEnv):
         self.max_moves = max_turns * actions_per_turn
         if actions_per_turn > 1:  # else the class's own bound holds
             share = several.action_share(actions_per_turn, 26)
-            self.largest_action_share = share  # ty: ignore[invalid-attribute-access]
+            self.largest_action_share = share
         if not isinstance(size, int) or isinstance(size, bool) or not 3 <= size <= 9:
             raise ValueError(f"size must be a whole number from 3 to 9, given {size!r}")
         if not 0.2 <= p_frozen <= 0.95:
@@ -209,7 +208,7 @@ class FrozenLake(TextEnv):
         if "map" in options:
             self._lake = Lake.parse(options["map"], self.size)
         else:
-            task = int(self.np_random.integers(EVAL_SEED_START)) if seed is None else seed
+            task = self.task_seed(seed)
             self._lake = self.task_of(task, (self.size, self.p_frozen, self.max_moves), self._sample)
         if "dynamics" in options:
             self.np_random = np.random.default_rng(options["dynamics"])

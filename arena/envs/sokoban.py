@@ -21,7 +21,6 @@ import numpy as np
 from arena.envs import several
 from arena.envs.base import TextEnv
 from arena.errors import UsageError
-from arena.seeding import EVAL_SEED_START
 
 WALL, FLOOR, TARGET, BOX, PLAYER, BOX_ON_TARGET, PLAYER_ON_TARGET = "#_OXP√S"
 #: Stands left and right of every row of the compact observation: a tiny model finds the cell above or below
@@ -205,7 +204,7 @@ class Sokoban(TextEnv):
         self.min_solution = _whole("min_solution", min_solution, 1, self.max_solution)
         if actions_per_turn > 1:  # else the class's own bound holds
             share = several.action_share(actions_per_turn, 26)
-            self.largest_action_share = share  # ty: ignore[invalid-attribute-access]
+            self.largest_action_share = share
         self._deltas = {"up": -size, "down": size, "left": -1, "right": 1}
         self._room: Room | None = None
         self._player, self._boxes, self._turns, self._ended = 0, 0, 0, True
@@ -229,9 +228,7 @@ class Sokoban(TextEnv):
         if options:
             self._room = Room.parse(options["room"], self.size, self.boxes)
         else:
-            self._room = self._room_of(
-                int(self.np_random.integers(EVAL_SEED_START)) if seed is None else seed
-            )
+            self._room = self._room_of(self.task_seed(seed))
         self._player, self._boxes, self._turns = self._room.player, self._room.boxes, 0
         self._ended = self._boxes == self._room.targets
         return self._observation(), self._info(admissible=True)

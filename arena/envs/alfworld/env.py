@@ -23,7 +23,7 @@ from arena.envs.alfworld.textworld_engine import TextworldEngine, engine_parts, 
 from arena.envs.alfworld.world import TASK_TYPES, Command, Game, World
 from arena.envs.base import TextEnv, split_of_seed
 from arena.errors import UsageError
-from arena.seeding import EVAL_SEED_START, stream_seed
+from arena.seeding import stream_seed
 
 SUCCESS_REWARD = 10.0
 #: What the compact style calls the goal's state; and a state of what is held.
@@ -49,9 +49,6 @@ commands. Answer in this format and write nothing else:
 
 #: Draws for a game that the agent solves in time, before the options are called impossible.
 _DRAWS = 2_000
-#: Games kept for the next reset of the same seed: the episodes of a group share a task.
-_CACHED_GAMES = 256
-_GAMES: dict[tuple[Any, ...], Game] = {}
 
 
 class AlfWorld(TextEnv):
@@ -79,8 +76,9 @@ class AlfWorld(TextEnv):
     )
     fully_observed: ClassVar[bool] = False
     longest_observation: ClassVar[int] = 16_384
+    cached_tasks: ClassVar[int] = 256
     #: A command names a thing or a place: two or three words where others have one.
-    largest_action_share: ClassVar[float] = 0.22
+    largest_action_share: float = 0.22
 
     def __init__(
         self,
@@ -160,7 +158,7 @@ class AlfWorld(TextEnv):
         if options:
             game = options["game"]
         else:
-            game = self._game_of(int(self.np_random.integers(EVAL_SEED_START)) if seed is None else seed)
+            game = self._game_of(self.task_seed(seed))
         if self.engine == "textworld" and (self._world is None or self._world.game is not game):
             self._original = TextworldEngine(original_game(game))
         self._world, self._agent, self._labels = World(game), Agent(game), _Labels(game)
@@ -269,17 +267,12 @@ class AlfWorld(TextEnv):
         return f"{verb} {self.labels.places[place]}" if place >= 0 else verb
 
     def _game_of(self, seed: int) -> Game:
-        key = (
-            *(type(self), seed, self.tasks, self.receptacles, self.objects, self.max_solution),
-            *(self.data, self.eval_games),
+        if self.data is not None:
+            key = (seed, self.tasks, self.data, self.eval_games)
+            return self.remembered(key, lambda: self._recorded(seed))
+        return self.task_of(
+            seed, (self.tasks, self.receptacles, self.objects, self.max_solution), self._sample
         )
-        game = _GAMES.get(key)
-        if game is None:
-            game = self.draw_task(seed, self._sample) if self.data is None else self._recorded(seed)
-            if len(_GAMES) >= _CACHED_GAMES:
-                _GAMES.pop(next(iter(_GAMES)), None)
-            _GAMES[key] = game
-        return game
 
     def _sample(self, rng: np.random.Generator) -> tuple[Game, str]:
         task = self.tasks[int(rng.integers(len(self.tasks)))]
