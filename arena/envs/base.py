@@ -17,12 +17,11 @@ from typing import Any, ClassVar, Literal
 import gymnasium
 import numpy as np
 
+from arena.errors import UsageError
 from arena.seeding import EVAL_SEED_START, stream_seed
 
 Split = Literal["train", "eval"]
 
-#: Tasks kept for the next reset of the same seed: the episodes of a group share a task.
-_CACHED_TASKS = 64
 _tasks: dict[tuple[Any, ...], Any] = {}
 
 
@@ -52,10 +51,14 @@ class TextEnv(gymnasium.Env[str, str]):
     longest_observation: ClassVar[int] = 4096
     longest_action: ClassVar[int] = 64
     #: Largest share of the expert's compact response that the action block may take: what is done to action tokens
-    #: alone needs a thought that outweighs them. An environment whose action is a text of its own says so here.
-    largest_action_share: ClassVar[float] = 0.1
+    #: alone needs a thought that outweighs them. An environment whose action is a text of its own says so here, an
+    #: instance whose options make it longer for itself.
+    largest_action_share: float = 0.1
     #: The share of all tasks (by content) that belongs to the evaluation split.
     eval_share: ClassVar[float] = 0.25
+    #: Tasks kept for the next reset of the same seed: the episodes of a group share a task. Those of Sokoban and
+    #: WebShop grow to megabytes.
+    cached_tasks: ClassVar[int] = 64
 
     def __init__(self, *, max_turns: int, observation: Literal["compact", "full"] = "compact") -> None:
         if max_turns < 1:
@@ -102,16 +105,24 @@ class TextEnv(gymnasium.Env[str, str]):
         """Reset options that seed the environment's own randomness apart from the task, if it has any."""
         return {} if self.deterministic else {"dynamics": seed}
 
+    def task_seed(self, seed: int | None) -> int:
+        """The task seed of a reset: the one given, or one of the training split drawn from `np_random`."""
+        return int(self.np_random.integers(EVAL_SEED_START)) if seed is None else seed
+
     def task_of(
         self, seed: int, key: tuple[Any, ...], sample: Callable[[np.random.Generator], tuple[Any, str]]
     ) -> Any:
         """The task that `draw_task` draws, remembered. `key` is all that it depends on beside the seed, and nothing may
         change it."""
-        key = (type(self), seed, *key)
+        return self.remembered((seed, *key), lambda: self.draw_task(seed, sample))
+
+    def remembered(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        """What `make` returns, made once for a `key` that says all that it depends on, and kept for a while."""
+        key = (type(self), *key)
         task = _tasks.get(key)
         if task is None:
-            task = self.draw_task(seed, sample)
-            if len(_tasks) >= _CACHED_TASKS:
+            task = make()
+            if len(_tasks) >= self.cached_tasks:
                 _tasks.pop(next(iter(_tasks)), None)
             _tasks[key] = task
         return task
@@ -119,8 +130,8 @@ class TextEnv(gymnasium.Env[str, str]):
     def draw_task(self, seed: int, sample: Callable[[np.random.Generator], tuple[Any, str]]) -> Any:
         """Draw tasks until one belongs to the split of `seed`.
 
-        `sample(rng)` returns a task and its content as text. Raises RuntimeError after 10,000 draws: the
-        environment has too few distinct tasks to split.
+        `sample(rng)` returns a task and its content as text. Raises UsageError after 10,000 draws: with these
+        options there are too few distinct tasks to split.
         """
         wanted = split_of_seed(seed)
         rng = np.random.default_rng(stream_seed("draw", self.name, seed))
@@ -128,7 +139,9 @@ class TextEnv(gymnasium.Env[str, str]):
             task, content = sample(rng)
             if split_of_content(content, self.eval_share) == wanted:
                 return task
-        raise RuntimeError(f"{self.name}: no task of the {wanted} split in 10,000 draws")
+        raise UsageError(
+            f"{self.name}: no task of the {wanted} split in 10,000 draws: its options allow too few"
+        )
 
 
 def split_of_seed(seed: int) -> Split:

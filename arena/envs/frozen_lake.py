@@ -18,7 +18,7 @@ import numpy as np
 
 from arena.envs import several
 from arena.envs.base import TextEnv
-from arena.seeding import EVAL_SEED_START
+from arena.errors import UsageError
 
 ICE, HOLE, GOAL, PLAYER, PLAYER_IN_HOLE, PLAYER_AT_GOAL = "_HGPX√"
 ACTIONS = ("up", "down", "left", "right")
@@ -160,7 +160,7 @@ class FrozenLake(TextEnv):
         self.max_moves = max_turns * actions_per_turn
         if actions_per_turn > 1:  # else the class's own bound holds
             share = several.action_share(actions_per_turn, 26)
-            self.largest_action_share = share  # ty: ignore[invalid-attribute-access]
+            self.largest_action_share = share
         if not isinstance(size, int) or isinstance(size, bool) or not 3 <= size <= 9:
             raise ValueError(f"size must be a whole number from 3 to 9, given {size!r}")
         if not 0.2 <= p_frozen <= 0.95:
@@ -208,7 +208,7 @@ class FrozenLake(TextEnv):
         if "map" in options:
             self._lake = Lake.parse(options["map"], self.size)
         else:
-            task = int(self.np_random.integers(EVAL_SEED_START)) if seed is None else seed
+            task = self.task_seed(seed)
             self._lake = self.task_of(task, (self.size, self.p_frozen, self.max_moves), self._sample)
         if "dynamics" in options:
             self.np_random = np.random.default_rng(options["dynamics"])
@@ -340,7 +340,7 @@ class FrozenLake(TextEnv):
 def random_map(rng: np.random.Generator, size: int, p_frozen: float, max_moves: int) -> tuple[str, ...]:
     """A map whose goal can be reached in `max_moves` moves: Gymnasium's `generate_random_map`, draw for draw.
 
-    Raises RuntimeError when 10,000 draws have none.
+    Raises UsageError when 10,000 draws have none.
     """
     for _ in range(10_000):
         cells = [ICE if draw < p_frozen else HOLE for draw in rng.random(size * size).tolist()]
@@ -348,4 +348,4 @@ def random_map(rng: np.random.Generator, size: int, p_frozen: float, max_moves: 
         rows = tuple("".join(cells[i : i + size]) for i in range(0, size * size, size))
         if Lake(rows).distances.get(0, max_moves + 1) <= max_moves:
             return rows
-    raise RuntimeError(f"no map of size {size} with p_frozen {p_frozen} can be crossed in {max_moves} moves")
+    raise UsageError(f"no map of size {size} with p_frozen {p_frozen} can be crossed in {max_moves} moves")

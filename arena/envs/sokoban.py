@@ -20,7 +20,7 @@ import numpy as np
 
 from arena.envs import several
 from arena.envs.base import TextEnv
-from arena.seeding import EVAL_SEED_START
+from arena.errors import UsageError
 
 WALL, FLOOR, TARGET, BOX, PLAYER, BOX_ON_TARGET, PLAYER_ON_TARGET = "#_OXP√S"
 #: Stands left and right of every row of the compact observation: a tiny model finds the cell above or below
@@ -204,7 +204,7 @@ class Sokoban(TextEnv):
         self.min_solution = _whole("min_solution", min_solution, 1, self.max_solution)
         if actions_per_turn > 1:  # else the class's own bound holds
             share = several.action_share(actions_per_turn, 26)
-            self.largest_action_share = share  # ty: ignore[invalid-attribute-access]
+            self.largest_action_share = share
         self._deltas = {"up": -size, "down": size, "left": -1, "right": 1}
         self._room: Room | None = None
         self._player, self._boxes, self._turns, self._ended = 0, 0, 0, True
@@ -228,9 +228,7 @@ class Sokoban(TextEnv):
         if options:
             self._room = Room.parse(options["room"], self.size, self.boxes)
         else:
-            self._room = self._room_of(
-                int(self.np_random.integers(EVAL_SEED_START)) if seed is None else seed
-            )
+            self._room = self._room_of(self.task_seed(seed))
         self._player, self._boxes, self._turns = self._room.player, self._room.boxes, 0
         self._ended = self._boxes == self._room.targets
         return self._observation(), self._info(admissible=True)
@@ -383,7 +381,7 @@ def random_room(rng: np.random.Generator, size: int, boxes: int, shortest: int, 
     """A room whose optimal solution has between `shortest` and `longest` moves.
 
     The length is drawn uniformly from those that the carved room offers, then the start uniformly from the
-    states of that length with no box on a target. Raises RuntimeError when 10,000 carved rooms offer none.
+    states of that length with no box on a target. Raises UsageError when 10,000 carved rooms offer none.
     """
     # A Mersenne twister seeded from `rng`: its single draws cost a tenth of numpy's.
     draw = random.Random(int(rng.integers(1 << 62))).random
@@ -407,9 +405,7 @@ def random_room(rng: np.random.Generator, size: int, boxes: int, shortest: int, 
             room = Room(floor, targets, start >> 7, start & 127, size)
             room.distances = distances
             return room
-    raise RuntimeError(
-        f"no room of size {size} with {boxes} boxes is solved in {shortest} to {longest} moves"
-    )
+    raise UsageError(f"no room of size {size} with {boxes} boxes is solved in {shortest} to {longest} moves")
 
 
 def _carve(draw: Callable[[], float], size: int) -> frozenset[int]:

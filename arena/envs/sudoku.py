@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from arena.envs.base import TextEnv
-from arena.seeding import EVAL_SEED_START
+from arena.errors import UsageError
 
 EMPTY = "_"
 #: Names of the rows in the compact style: there an action is row, column, value, as in `b 3 1`.
@@ -215,7 +215,7 @@ class Sudoku(TextEnv):
     #: What the observation says about the last action is no part of the state.
     fully_observed: ClassVar[bool] = False
     #: An action is three words: row, column and value.
-    largest_action_share: ClassVar[float] = 0.15
+    largest_action_share: float = 0.15
 
     def __init__(
         self,
@@ -272,7 +272,7 @@ class Sudoku(TextEnv):
         if options:
             self._puzzle = Puzzle.of(self.board, self.board.parse(options["puzzle"]))
         else:
-            task = int(self.np_random.integers(EVAL_SEED_START)) if seed is None else seed
+            task = self.task_seed(seed)
             self._puzzle = self.task_of(task, (self.size, self.empty), self._sample)
         self._values, self._left = list(self._puzzle.givens), len(self._puzzle.open)
         self._turns, self._ended = 0, self._left == 0
@@ -452,7 +452,7 @@ def random_puzzle(rng: np.random.Generator, size: int, empty: int) -> Puzzle:
                 values[cell], left = 0, left - 1
                 if left == 0:
                     return Puzzle(board, tuple(values), tuple(solution))
-    raise RuntimeError(f"no puzzle of size {size} with {empty} empty cells and one solution")
+    raise UsageError(f"no puzzle of size {size} with {empty} empty cells and one solution")
 
 
 def _only(board: Board, values: Values, cell: int) -> bool:

@@ -17,6 +17,7 @@ from arena.errors import UsageError
 from arena.launch import folder
 from arena.launch.jobs import Job
 from arena.recipe import GIVEN, base_of, load_tier, merge, method_sections, parse_overrides, resolve
+from arena.seeding import EVAL_SEED_START
 
 if TYPE_CHECKING:
     from arena.algorithms.catalog import Algorithm
@@ -245,12 +246,11 @@ def _check_parts(cells: Sequence[Job]) -> None:
     """Build every environment and algorithm once, so that refused options end here and not in a worker."""
     from arena.algorithms.catalog import algorithm_of
     from arena.algorithms.trial import try_out
-    from arena.envs import make_env
 
     built: dict[str, dict[str, Algorithm]] = {}
     for cell in cells:
         if cell.env not in built:
-            make_env(cell.recipe.env)
+            _check_environments(cell)
             _check_minibatches(cell)
         methods = built.setdefault(cell.env, {})
         if cell.algorithm not in methods:
@@ -260,6 +260,20 @@ def _check_parts(cells: Sequence[Job]) -> None:
             _check_new(algorithm, methods)
             _check_group(algorithm, cell)
             methods[cell.algorithm] = algorithm
+
+
+def _check_environments(cell: Job) -> None:
+    """Build the environment as it is trained in and as it is demonstrated, and draw tasks: options can rule out all."""
+    from arena.envs import make_env
+
+    config, demonstrated = cell.recipe.env, cell.recipe.bc.options
+    env = make_env(config)
+    for seed in (0, EVAL_SEED_START):
+        env.reset(seed=seed)
+    if demonstrated:
+        with _naming("recipe field bc.options"):
+            easier = config.model_copy(update={"options": {**config.options, **demonstrated}})
+            make_env(easier).reset(seed=0)
 
 
 def _check_new(algorithm: Algorithm, others: Mapping[str, Algorithm]) -> None:

@@ -167,7 +167,7 @@ def _slim(svg: str) -> str:
 
 
 def shared_glyphs(glyphs: Mapping[str, str]) -> str:
-    """The outlines of letters that the figures of a page refer to, to stand before them."""
+    """The outlines of letters that the figures of a page refer to, to stand anywhere in it."""
     return f'<svg width="0" height="0" aria-hidden="true" class="glyphs"><defs>{"".join(glyphs.values())}</defs></svg>'
 
 

@@ -578,6 +578,7 @@ def test_options_do_not_leak_through_the_cache():
         ({"receptacles": 3}, "receptacles must be a whole number from 4 to 15, given 3"),
         ({"objects": 1}, "objects must be a whole number from 2 to 30"),
         ({"max_solution": 1}, "max_solution must be"),
+        ({"max_solution": 0}, "max_solution must be a whole number from 2 to 1000, given 0"),
         ({"eval_games": "test"}, "eval_games must be"),
         ({"max_turns": 0}, "max_turns"),
     ],
@@ -595,7 +596,7 @@ def test_the_registry_names_wrong_options():
 
 
 def test_a_bound_that_no_game_meets_is_an_error():
-    with pytest.raises(RuntimeError, match="raise max_turns or max_solution"):
+    with pytest.raises(UsageError, match="raise max_turns or max_solution"):
         AlfWorld(tasks=TWO, max_solution=3).reset(seed=0)
 
 
@@ -698,17 +699,20 @@ def test_games_that_the_original_passes_over_are_passed_over(tmp_path):
     for seed in range(6):
         env.reset(seed=seed)
         assert env.world.game == read_game(second)
-    with pytest.raises(ValueError, match=f"none of 2 games is solvable and of {HEAT}"):
+    with pytest.raises(UsageError, match=f"none of 2 games is solvable and of {HEAT}"):
         AlfWorld(data=str(tmp_path), tasks=HEAT).reset(seed=0)
 
 
 def test_wrong_directories_and_files_are_errors(tmp_path):
     with pytest.raises(ValueError, match="has no directory 'train'"):
-        AlfWorld(data=str(tmp_path)).reset(seed=0)
+        AlfWorld(data=str(tmp_path))
     (tmp_path / "train" / "x").mkdir(parents=True)
     with pytest.raises(ValueError, match=r"holds no game\.tw-pddl"):
-        AlfWorld(data=str(tmp_path)).reset(seed=0)
+        AlfWorld(data=str(tmp_path))
     path = tmp_path / "train" / "x" / "game.tw-pddl"
+    path.write_text("{}")
+    with pytest.raises(ValueError, match="has no directory 'valid_unseen'"):
+        AlfWorld(data=str(tmp_path), eval_games="valid_unseen")
     for text in ("{", "{}", json.dumps({"grammar": "none", "pddl_problem": ""})):
         path.write_text(text)
         with pytest.raises(ValueError, match="is no ALFWorld game that can be played here"):
@@ -811,6 +815,6 @@ def test_without_the_packages_the_original_engine_says_what_to_install(monkeypat
     from arena.envs.alfworld import textworld_engine
 
     textworld_engine.logic.cache_clear()
-    with pytest.raises(ImportError, match=re.escape('pip install "arlarena[alfworld]"')):
-        AlfWorld(engine="textworld").reset(seed=0)
+    with pytest.raises(ValueError, match=re.escape('pip install "arlarena[alfworld]"')):
+        AlfWorld(engine="textworld")
     textworld_engine.logic.cache_clear()

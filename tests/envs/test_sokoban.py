@@ -400,7 +400,7 @@ def test_the_registry_names_wrong_options():
 
 def test_bounds_that_no_room_meets_are_an_error():
     env = Sokoban(size=5, min_solution=60, max_solution=60, max_turns=100)
-    with pytest.raises(RuntimeError, match="no room of size 5"):
+    with pytest.raises(UsageError, match="no room of size 5"):
         env.reset(seed=0)
 
 

@@ -194,6 +194,17 @@ def test_a_spec_with_a_slash_gets_one_folder(tmp_path, monkeypatch):
             {"overrides": ("env.options.bogus=3",)},
             "unknown option of environment 'frozen_lake' 'bogus'",
         ),
+        (
+            {"overrides": ("bc.options.size=2",)},
+            "recipe field bc.options: environment 'frozen_lake' refuses env.options {'p_frozen': 0.95, 'size': 2}",
+        ),
+        (
+            {
+                "envs": "sokoban",
+                "overrides": ("env.options={size=5, min_solution=60, max_solution=60}", "env.max_turns=99"),
+            },
+            "no room of size 5 with 1 boxes is solved in 60 to 60 moves",
+        ),
     ],
 )
 def test_refusals_name_option_given_and_allowed(options, message):

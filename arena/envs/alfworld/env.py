@@ -17,12 +17,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from arena.envs.alfworld.expert import Agent, solution
-from arena.envs.alfworld.games import draw_recorded
+from arena.envs.alfworld.games import draw_recorded, game_paths
 from arena.envs.alfworld.household import LAMP, OBJECTS, ROOMS, draw_game
-from arena.envs.alfworld.textworld_engine import TextworldEngine, original_game
+from arena.envs.alfworld.textworld_engine import TextworldEngine, engine_parts, logic, original_game
 from arena.envs.alfworld.world import TASK_TYPES, Command, Game, World
 from arena.envs.base import TextEnv, split_of_seed
-from arena.seeding import EVAL_SEED_START, stream_seed
+from arena.errors import UsageError
+from arena.seeding import stream_seed
 
 SUCCESS_REWARD = 10.0
 #: What the compact style calls the goal's state; and a state of what is held.
@@ -48,9 +49,6 @@ commands. Answer in this format and write nothing else:
 
 #: Draws for a game that the agent solves in time, before the options are called impossible.
 _DRAWS = 2_000
-#: Games kept for the next reset of the same seed: the episodes of a group share a task.
-_CACHED_GAMES = 256
-_GAMES: dict[tuple[Any, ...], Game] = {}
 
 
 class AlfWorld(TextEnv):
@@ -78,8 +76,9 @@ class AlfWorld(TextEnv):
     )
     fully_observed: ClassVar[bool] = False
     longest_observation: ClassVar[int] = 16_384
+    cached_tasks: ClassVar[int] = 256
     #: A command names a thing or a place: two or three words where others have one.
-    largest_action_share: ClassVar[float] = 0.22
+    largest_action_share: float = 0.22
 
     def __init__(
         self,
@@ -104,10 +103,17 @@ class AlfWorld(TextEnv):
             )
         self.receptacles = _whole("receptacles", receptacles, 4, 15)
         self.objects = _whole("objects", objects, 2, 30)
-        self.max_solution = min(_whole("max_solution", max_solution or max_turns, 2, 1000), max_turns)
+        longest = max_turns if max_solution is None else max_solution
+        self.max_solution = min(_whole("max_solution", longest, 2, 1000), max_turns)
         if eval_games not in ("valid_seen", "valid_unseen"):
             raise ValueError(f"eval_games must be 'valid_seen' or 'valid_unseen', given {eval_games!r}")
         self.engine, self.data, self.eval_games = engine, data, eval_games
+        if data is not None:
+            for split in ("train", eval_games):
+                game_paths(os.path.expandvars(data), split)
+        if engine == "textworld":
+            logic()
+            engine_parts()
         self._world: World | None = None
         self._agent: Agent | None = None
         self._labels: _Labels | None = None
@@ -152,7 +158,7 @@ class AlfWorld(TextEnv):
         if options:
             game = options["game"]
         else:
-            game = self._game_of(int(self.np_random.integers(EVAL_SEED_START)) if seed is None else seed)
+            game = self._game_of(self.task_seed(seed))
         if self.engine == "textworld" and (self._world is None or self._world.game is not game):
             self._original = TextworldEngine(original_game(game))
         self._world, self._agent, self._labels = World(game), Agent(game), _Labels(game)
@@ -261,17 +267,12 @@ class AlfWorld(TextEnv):
         return f"{verb} {self.labels.places[place]}" if place >= 0 else verb
 
     def _game_of(self, seed: int) -> Game:
-        key = (
-            *(type(self), seed, self.tasks, self.receptacles, self.objects, self.max_solution),
-            *(self.data, self.eval_games),
+        if self.data is not None:
+            key = (seed, self.tasks, self.data, self.eval_games)
+            return self.remembered(key, lambda: self._recorded(seed))
+        return self.task_of(
+            seed, (self.tasks, self.receptacles, self.objects, self.max_solution), self._sample
         )
-        game = _GAMES.get(key)
-        if game is None:
-            game = self.draw_task(seed, self._sample) if self.data is None else self._recorded(seed)
-            if len(_GAMES) >= _CACHED_GAMES:
-                _GAMES.pop(next(iter(_GAMES)), None)
-            _GAMES[key] = game
-        return game
 
     def _sample(self, rng: np.random.Generator) -> tuple[Game, str]:
         task = self.tasks[int(rng.integers(len(self.tasks)))]
@@ -279,7 +280,7 @@ class AlfWorld(TextEnv):
             game = draw_game(rng, task, self.receptacles, self.objects)
             if game is not None and solution(game, self.max_solution):
                 return game, _content(game)
-        raise RuntimeError(
+        raise UsageError(
             f"no game of {task} with {self.receptacles} receptacles and {self.objects} objects is solved in "
             f"{self.max_solution} turns: raise max_turns or max_solution, or lower receptacles"
         )

@@ -17,6 +17,7 @@ import numpy as np
 
 from arena.envs.alfworld.pddl import parse_problem
 from arena.envs.alfworld.world import Game
+from arena.errors import UsageError
 
 FILE_NAME = "game.tw-pddl"
 SPLITS = ("train", "valid_seen", "valid_unseen")
@@ -44,14 +45,14 @@ def write_game(path: Path, data: dict[str, Any], walkthrough: Sequence[str]) -> 
 def draw_recorded(directory: str, split: str, tasks: Sequence[str], rng: np.random.Generator) -> Game:
     """A game of a split at random: the first of a random order that is solvable and of one of the task types.
 
-    Raises ValueError if there is none.
+    Raises UsageError if there is none.
     """
     paths = game_paths(directory, split)
     for index in rng.permutation(len(paths)):
         game = read_game(paths[int(index)])
         if game.source and game.source.get("solvable") is True and game.task.type in tasks:
             return game
-    raise ValueError(
+    raise UsageError(
         f"{Path(directory) / split}: none of {len(paths)} games is solvable and of {', '.join(tasks)}"
     )
 

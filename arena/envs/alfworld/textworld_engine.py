@@ -36,12 +36,24 @@ def original_game(game: Game) -> dict[str, str]:
 
 @cache
 def logic() -> tuple[str, str]:
-    """The ALFRED domain and grammar that ship with the `alfworld` package."""
+    """The ALFRED domain and grammar that ship with the `alfworld` package. Raises ValueError where there is none."""
     try:
         data = files("alfworld") / "data"
         return (data / "alfred.pddl").read_text(), (data / "alfred.twl2").read_text()
     except ImportError as error:
-        raise ImportError(_MISSING.format(error=error)) from error
+        raise ValueError(_MISSING.format(error=error)) from error
+
+
+def engine_parts() -> tuple[Any, Any, Any]:
+    """TextWorld's EnvInfos and PddlEnv, and ALFWorld's Demangler. Raises ValueError where they cannot be imported."""
+    try:
+        with _own_arguments():
+            from alfworld.agents.utils.misc import Demangler
+            from textworld import EnvInfos
+            from textworld.envs import PddlEnv
+    except ImportError as error:
+        raise ValueError(_MISSING.format(error=error)) from error
+    return EnvInfos, PddlEnv, Demangler
 
 
 def engine_version() -> str:
@@ -53,19 +65,13 @@ class TextworldEngine:
     """Plays one game on the original engine. `data` maps pddl_domain, grammar and pddl_problem to their texts."""
 
     def __init__(self, data: Mapping[str, Any]) -> None:
-        try:
-            with _own_arguments():
-                import textworld
-                from alfworld.agents.utils.misc import Demangler
-                from textworld.envs import PddlEnv
-
-                self._env = PddlEnv(textworld.EnvInfos(admissible_commands=True, won=True))
-                self._env.load(dict(data))
-        except ImportError as error:
-            raise ImportError(_MISSING.format(error=error)) from error
+        infos_of, env_of, demangler_of = engine_parts()
+        with _own_arguments():
+            self._env = env_of(infos_of(admissible_commands=True, won=True))
+            self._env.load(dict(data))
         # What ALFWorld's wrapper does after loading: numbered names for the mangled ids.
         infos = self._env._entity_infos
-        names = Demangler(game_infos=infos)
+        names = demangler_of(game_infos=infos)
         for info in infos.values():
             info.name = names.demangle_alfred_name(info.id)
         self.won = False
@@ -80,10 +86,6 @@ class TextworldEngine:
     def step(self, command: str) -> str:
         """Play a command; its text."""
         return self._read(self._env.step(command)[0])
-
-    def plan(self) -> list[str]:
-        """The planner's commands from the current state; empty if it finds none."""
-        return self._env._pddl_state.replan(self._env._entity_infos)
 
     def _read(self, state: Any) -> str:
         self.won = bool(state["won"])

@@ -22,7 +22,7 @@ from arena.envs.tir_math import problems
 from arena.envs.tir_math.grading import is_correct
 from arena.envs.tir_math.problems import TEMPLATES, Problem, spoken, unspoken
 from arena.envs.tir_math.sandbox import SANDBOXES, Limits, Outcome, bwrap_refusal
-from arena.seeding import EVAL_SEED_START, stream_seed
+from arena.seeding import stream_seed
 
 LONGEST_PROGRAM = 4000
 # ASCII: "anſwer" is not "answer" in any case, and no other space is a space.
@@ -51,8 +51,6 @@ First think about what to compute. Then give exactly one program or answer in th
 _VOID = "Your last action was neither a program nor an answer, so nothing was run."
 #: Numbers and signs of an output that a tiny model is shown.
 _SHOWN_WORDS = 16
-#: Problems kept for the next reset of the same seed: the episodes of a group share a task.
-_CACHED_PROBLEMS = 256
 
 
 class TirMath(TextEnv):
@@ -73,9 +71,10 @@ class TirMath(TextEnv):
     fully_observed: ClassVar[bool] = False
     open_ended: ClassVar[bool] = True
     longest_observation: ClassVar[int] = 1 << 14
+    cached_tasks: ClassVar[int] = 256
     longest_action: ClassVar[int] = LONGEST_PROGRAM + 20
     #: The action is a program: a text of its own, which says again what the thought planned.
-    largest_action_share: ClassVar[float] = 0.8
+    largest_action_share: float = 0.8
 
     def __init__(
         self,
@@ -144,9 +143,7 @@ class TirMath(TextEnv):
         super().reset(seed=seed)
         if options:
             raise ValueError(f"reset takes no options, given {sorted(options)}")
-        self._problem = self._problem_of(
-            int(self.np_random.integers(EVAL_SEED_START)) if seed is None else seed
-        )
+        self._problem = self._problem_of(self.task_seed(seed))
         self._outputs, self._given, self._note = (), "", ""
         self._turns, self._void, self._success, self._ended = 0, 0, False, False
         return self._observation(), self._info(admissible=True)
@@ -210,30 +207,19 @@ class TirMath(TextEnv):
 
     def _problem_of(self, seed: int) -> Problem:
         if self._lists:
-            return self._drawn(seed)
-        key = (seed, self.kinds, self.digits, self.steps, self.hard, self._gym)
-        problem = _PROBLEMS.get(key)
-        if problem is None:
-            problem = self._drawn(seed)
-            if len(_PROBLEMS) >= _CACHED_PROBLEMS:
-                _PROBLEMS.pop(next(iter(_PROBLEMS)), None)
-            _PROBLEMS[key] = problem
-        return problem
-
-    def _drawn(self, seed: int) -> Problem:
-        if self._lists:
             of_split = self._lists[split_of_seed(seed)]
             return of_split[
                 np.random.default_rng(stream_seed("draw", self.name, seed)).integers(len(of_split))
             ]
-        if (gym := self._gym) is not None:
-            return self.draw_task(seed, lambda rng: _with_content(problems.gym_problem(rng, gym)))
-        return self.draw_task(
-            seed,
-            lambda rng: _with_content(
-                problems.template_problem(rng, self.kinds, self.digits, self.steps, self.hard)
-            ),
-        )
+        key = (self.kinds, self.digits, self.steps, self.hard, self._gym)
+        return self.task_of(seed, key, self._sample)
+
+    def _sample(self, rng: np.random.Generator) -> tuple[Problem, str]:
+        if self._gym is not None:
+            problem = problems.gym_problem(rng, self._gym)
+        else:
+            problem = problems.template_problem(rng, self.kinds, self.digits, self.steps, self.hard)
+        return problem, _content(problem)
 
     def _read_files(
         self, gym: str | None, data: str | None, eval_data: str | None
@@ -289,9 +275,6 @@ class TirMath(TextEnv):
         }
 
 
-_PROBLEMS: dict[tuple[Any, ...], Problem] = {}
-
-
 def understood(action: str) -> tuple[str | None, str | None]:
     """The answer or the program that an action is; two times None if it is neither (or a program too long)."""
     action = action.strip()
@@ -316,7 +299,7 @@ def _written(program: str, style: str) -> str:
     return f"python {spoken(program)}" if style == "compact" else f"```python\n{program}\n```"
 
 
-@functools.lru_cache(maxsize=_CACHED_PROBLEMS)
+@functools.lru_cache(maxsize=256)
 def _programs(problem: Problem, style: str) -> tuple[str, ...]:
     """The actions that run the problem's program, and wrong ones."""
     return tuple(_written(program, style) for program in (problem.program, *problem.wrong_programs()))
@@ -339,10 +322,6 @@ def _in_words(output: str) -> str:
 def _content(problem: Problem) -> str:
     """What makes two problems the same: the text, whatever its spaces and capitals."""
     return " ".join(problem.text.lower().split())
-
-
-def _with_content(problem: Problem) -> tuple[Problem, str]:
-    return problem, _content(problem)
 
 
 def _kinds(kinds: Sequence[str] | str) -> tuple[str, ...]:

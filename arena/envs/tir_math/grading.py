@@ -1,8 +1,8 @@
 """Is an answer right? Text in, bool out: bounded in time, never raising, the same in threads and worker processes.
 
 Plain integers and fractions are compared exactly; everything else goes to `math-verify`, which runs in a process of
-its own (`judge.py`) that is killed when it takes too long or too much memory: its own time limits are signals, which
-work in a main thread only, and sympy can be made to compute without end by a short text.
+its own (`judge.py`) that ends when it takes too long or too much memory: math-verify's own time limits are signals,
+which work in a main thread only, and sympy can be made to compute without end by a short text.
 
 math-verify searches a long response for the answer. Here the answer is given, so it must be the whole text: what it
 would pick from "1 or 2" (the last), "5 6" (the sum, a mixed number) or "6=5" (the right-hand side) is no answer. And
@@ -18,17 +18,14 @@ import functools
 import json
 import os
 import re
-import select
 import subprocess
 import sys
 import threading
-import time
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
 LONGEST_ANSWER = 300
-#: Seconds for one verdict, and for the judge to start (sympy is slow to import).
-_VERDICT_SECONDS, _START_SECONDS = 2.0, 60.0
 _PLAIN = re.compile(r"([+-]?[0-9]{1,60})(?:/([0-9]{1,60}))?")
 _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:(?:,|\{,\}|\\,)[0-9]{3})+(?![0-9,])")
 _SPACES = re.compile(r"\\[ ,;:!]|\\q?quad\b|~|\s+")
@@ -81,7 +78,10 @@ def is_correct(answer: str, solution: str) -> bool:
     """Whether an answer equals the solution. Never raises; takes at most a few seconds."""
     if len(answer) > 10 * LONGEST_ANSWER:
         return False
-    return _verdict(answer, solution)
+    try:
+        return _verdict(answer, solution)
+    except NoVerdictError:
+        return False
 
 
 @functools.lru_cache(maxsize=8192)
@@ -115,61 +115,74 @@ def last_boxed(text: str) -> str | None:
     return None if end is None else text[start:end].strip()
 
 
+class NoVerdictError(Exception):
+    """The judge ended without a reply. That may be its own end and not the answer's fault: it is not remembered."""
+
+
 def judge_verdict(answer: str, solution: str) -> bool:
-    """math-verify's verdict, from its own process; False if it fails or takes too long."""
+    """math-verify's verdict, from its own process. Raises NoVerdictError if that takes too much time or dies."""
     with _LOCK:
-        process = os.getpid()
-        if process not in _JUDGES or _JUDGES[process].poll() is not None:
-            _JUDGES[process] = _start()
-        judge = _JUDGES[process]
+        judge, reply = _running(), None
         try:
-            reply = _ask(judge, {"answer": answer, "solution": solution}, _VERDICT_SECONDS)
-        except OSError:
-            reply = None
-        if reply is None:
-            _stop(judge)
-            return False
-        return reply is True
+            with suppress(OSError):
+                reply = _ask(judge, {"answer": answer, "solution": solution})
+        finally:
+            if reply is None:
+                _stop()
+    if reply is None:
+        raise NoVerdictError
+    return reply is True
 
 
-#: Process -> its judge. A child made by fork starts its own.
-_JUDGES: dict[int, subprocess.Popen] = {}
+#: The judge and the process that started it.
+_judge: tuple[subprocess.Popen, int] | None = None
 _LOCK = threading.Lock()
 
 
-def _start() -> subprocess.Popen:
-    judge = subprocess.Popen(
-        [sys.executable, "-I", str(Path(__file__).with_name("judge.py"))],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={},
-    )
-    atexit.register(_stop, judge)
-    if _ask(judge, None, _START_SECONDS) is not True:
-        _stop(judge)
-        raise RuntimeError("math-verify does not start: is the package math-verify installed beside Arena?")
-    return judge
+def _running() -> subprocess.Popen:
+    """The judge of this process: a child made by fork starts its own."""
+    global _judge
+    if _judge is None or _judge[1] != os.getpid() or _judge[0].poll() is not None:
+        _stop()
+        judge = subprocess.Popen(
+            [sys.executable, "-I", str(Path(__file__).with_name("judge.py"))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={},
+        )
+        _judge = judge, os.getpid()
+        if _ask(judge, None) is not True:
+            _stop()
+            raise RuntimeError(
+                "math-verify does not start: is the package math-verify installed beside Arena?"
+            )
+    return _judge[0]
 
 
-def _ask(judge: subprocess.Popen, question: object, seconds: float) -> object:
-    """The judge's reply to a question; None if there is none in time."""
+def _ask(judge: subprocess.Popen, question: object) -> object:
+    """The judge's reply to a question; None if it ends without one. It limits its own time."""
     assert judge.stdin is not None and judge.stdout is not None
     judge.stdin.write(json.dumps(question).encode() + b"\n")
     judge.stdin.flush()
-    deadline, reply = time.monotonic() + seconds, b""
-    while not reply.endswith(b"\n"):
-        ready, _, _ = select.select([judge.stdout], [], [], max(0.0, deadline - time.monotonic()))
-        piece = os.read(judge.stdout.fileno(), 4096) if ready else b""
-        if not piece:
-            return None
-        reply += piece
-    return json.loads(reply)
+    reply = judge.stdout.readline()
+    return json.loads(reply) if reply.endswith(b"\n") else None
 
 
-def _stop(judge: subprocess.Popen) -> None:
-    judge.kill()
-    judge.wait()
+@atexit.register
+def _stop() -> None:
+    """End the judge, unless it is another process's, and close what led to it."""
+    global _judge
+    if _judge is None:
+        return
+    (judge, owner), _judge = _judge, None
+    if owner == os.getpid():
+        judge.kill()
+        judge.wait()
+    for pipe in (judge.stdin, judge.stdout):
+        if pipe is not None:
+            with suppress(OSError):  # What could not be written before cannot be now.
+                pipe.close()
 
 
 def _unboxed(text: str) -> str:

@@ -213,18 +213,18 @@ def _ascii(text: str) -> str:
 
 
 _LOCK = threading.Lock()
-_POOL: list[pydantic_monty.Monty] = []
-_FORKED: list[bool] = []
-# A child made by fork has Monty's state without its threads: a program would never end.
-os.register_at_fork(after_in_child=lambda: _FORKED.append(bool(_POOL)))
+#: Monty's pool and the process that made it.
+_POOL: list[tuple[pydantic_monty.Monty, int]] = []
 
 
 def _pool() -> pydantic_monty.Monty:
+    # A child made by fork has Monty's state without its threads: a program would never end.
+    if _POOL and _POOL[0][1] != os.getpid():
+        raise SandboxUnavailable(
+            "this process was forked from one that had run programs: start worker processes by 'spawn'"
+        )
     with _LOCK:
-        if any(_FORKED):
-            raise SandboxUnavailable(
-                "this process was forked from one that had run programs: start worker processes by 'spawn'"
-            )
         if not _POOL:
-            _POOL.append(pydantic_monty.Monty(max_checkouts_per_worker=_PROGRAMS_PER_WORKER).__enter__())
-        return _POOL[0]
+            pool = pydantic_monty.Monty(max_checkouts_per_worker=_PROGRAMS_PER_WORKER)
+            _POOL.append((pool.__enter__(), os.getpid()))
+        return _POOL[0][0]

@@ -38,7 +38,7 @@ from arena.envs.webshop.pages import (
 )
 from arena.envs.webshop.reward import Goal, attribute_matches, same_option, score, type_factor
 from arena.envs.webshop.search import SearchEngine
-from arena.seeding import EVAL_SEED_START, stream_seed
+from arena.seeding import stream_seed
 
 _RULES = """\
 You are shopping on a website. Buy the product that the instruction asks for: of the right kind, with the attributes
@@ -63,8 +63,6 @@ _SUCCESS_REWARD = 10.0
 _ACTION = re.compile(r"(search|click) ?\[(.*)\]", re.DOTALL)
 _SPACE = re.compile(r"\s+", re.ASCII)
 _SMALL = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
-#: Tasks kept for the next reset of the same seed: the episodes of a group share a task.
-_CACHED_TASKS = 64
 _CACHED_PAGES = 5_000
 
 
@@ -246,7 +244,7 @@ class WebShop(TextEnv):
     longest_observation: ClassVar[int] = 50_000
     longest_action: ClassVar[int] = 512
     #: A search is a text of its own: it says the goal's words again.
-    largest_action_share: ClassVar[float] = 0.5
+    largest_action_share: float = 0.5
     vocabulary: ClassVar[tuple[str, ...]] = tuple(
         dict.fromkeys(
             (
@@ -335,9 +333,7 @@ class WebShop(TextEnv):
         if options:
             self._task = Task(self._store(), options["goal"], self.view, self.expert_search)
         else:
-            self._task = self._task_of(
-                int(self.np_random.integers(EVAL_SEED_START)) if seed is None else seed
-            )
+            self._task = self._task_of(self.task_seed(seed))
         self._state, self._turns, self._ended = State(), 0, False
         return self._answer(admissible=True)
 
@@ -398,13 +394,10 @@ class WebShop(TextEnv):
 
     def _task_of(self, seed: int) -> Task:
         source = (self._files, self.goals, self.held_out) if self._files else (self.catalogue,)
-        key = (type(self), seed, self.view, self.attributes, self.options, self.expert_search, source)
-        task = _TASKS.get(key)
-        if task is None:
-            if len(_TASKS) >= _CACHED_TASKS:
-                _TASKS.pop(next(iter(_TASKS)), None)
-            task = _TASKS[key] = Task(self._store(), self._goal_of(seed), self.view, self.expert_search)
-        return task
+        key = (seed, self.view, self.attributes, self.options, self.expert_search, source)
+        return self.remembered(
+            key, lambda: Task(self._store(), self._goal_of(seed), self.view, self.expert_search)
+        )
 
     def _goal_of(self, seed: int) -> Goal:
         if self._files is None:
@@ -417,9 +410,6 @@ class WebShop(TextEnv):
     def _sample(self, rng: np.random.Generator) -> tuple[Goal, str]:
         goal = draw_goal(rng, self._store().products, self.attributes, self.options)
         return goal, goal.content
-
-
-_TASKS: dict[tuple[Any, ...], Task] = {}
 
 
 @lru_cache(maxsize=2)
