@@ -34,6 +34,8 @@ _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:(?:,(?:\\!)?|\{,\}|\\,)[0-9]{
 #: Spaces. A row of a matrix ends with two backslashes, of which the second starts no space.
 _SPACES = re.compile(r"(\\\\)|\\[ ,;:!]|\\q?quad\b|~|\s+")
 _AROUND_CELLS = re.compile(r" ?(\\\\|&|\\(?:begin|end)\{[a-z]+\}) ?")
+#: Sizes of brackets mean nothing.
+_SIZES = re.compile(r"\\(?:left|right)(?![a-z])[. ]?")
 _WRAPPERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
 #: What Python and sympy print, in LaTeX. A product's sign goes where the letters stay apart without it.
 _PYTHON = (
@@ -54,7 +56,7 @@ _MARKS = re.compile(
     r"|[,;|&<>?%'\[\]]|\\[{}]|_[0-9]*"
 )
 _TWO_NUMBERS = re.compile(r"[0-9}] +[0-9.]")
-_PAIR = re.compile(r"(?:\\left|\\\{| )*[(\[].*,")
+_PAIR = re.compile(r"(?:\\\{| )*[(\[].*,")
 _NAMED = re.compile(r"(?P<name>\\?[A-Za-z]{1,10}(?:\([A-Za-z]\))?)\s*=(?P<value>[^=]+)")
 _TEXT = re.compile(r"\\(?:text|mbox|textrm|textbf|mathrm)\{([^{}]*)\}")
 _INTEGER = re.compile(r"[+-]?[0-9]+(?:\.0*)?")
@@ -85,6 +87,7 @@ def normalised(text: str) -> str:
         lambda m: re.sub(r"[^0-9]", "", m[0]), text.replace("\\$", "").replace("\u2212", "-")
     )
     text = _AROUND_CELLS.sub(r"\1", _SPACES.sub(lambda m: m[1] or " ", text).strip())
+    text = _SIZES.sub("", text)
     for pattern, latex in _PYTHON:
         text = pattern.sub(latex, text)
     text = re.sub(r"^([+-]) (?=[0-9])", r"\1", text)
@@ -170,7 +173,8 @@ def _verdict(answer: str, solution: str) -> bool:
         return _letters(answer) == _letters(solution)
     if _NUMBER.fullmatch(other):
         answer, solution = one, other
-    return answer == solution or judge_verdict(answer, solution)
+    same = answer.replace(", ", ",") == solution.replace(", ", ",")
+    return same or judge_verdict(answer, solution)
 
 
 def _out_of_text(text: str) -> str:

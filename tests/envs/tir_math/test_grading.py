@@ -82,6 +82,8 @@ from arena.envs.tir_math.grading import bare, compare_plain, is_correct, judge_v
         ("sqrt(3)*pi", r"\pi\sqrt{3}"),
         ("5*sqrt(2)", r"5\sqrt{2}"),
         ("oo", r"\infty"),
+        ("(-oo, 3)", r"\left(-\infty,3\right)"),
+        ("2**(1/3)", r"\sqrt[3]{2}"),
         ("\u22125", "-5"),
         # Money, units, words.
         ("$36", r"\$36"),
@@ -108,7 +110,9 @@ from arena.envs.tir_math.grading import bare, compare_plain, is_correct, judge_v
         ("6/8", r"\frac{3}{4}"),
     ],
 )
-def test_right(answer, solution):
+def test_right(answer, solution, monkeypatch):
+    # What a text means is tested here, not how busy the machine is.
+    monkeypatch.setattr(grading, "_VERDICT_SECONDS", 20.0)
     assert is_correct(answer, solution)
 
 
@@ -347,6 +351,8 @@ def test_frames_of_an_answer():
     assert normalised(r"1,\!234") == "1234"
     assert normalised(r"1 \\ 2") == r"1\\2"
     assert normalised("$2.50") == "2.50"
+    assert normalised(r"\left( 1,\frac{\pi}{2} \right)") == r"( 1,\frac{\pi}{2} )"
+    assert normalised(r"1 \leftarrow 2") == r"1 \leftarrow 2"
     assert normalised("2*x**2 - oo*pi") == r"2x^2 - \infty\cdot \pi"
     assert normalised(r"3\,\text{cm}") == r"3 \text{cm}"
 
