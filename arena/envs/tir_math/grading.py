@@ -6,9 +6,9 @@ which work in a main thread only, and sympy can be made to compute without end b
 
 math-verify searches a long response for the answer. Here the answer is given, so it must be the whole text: what it
 would pick from "1 or 2" (the last), "5 6" (the sum, a mixed number) or "6=5" (the right-hand side) is no answer. And
-where the solution is an integer, the answer must be that number and not something left to compute: "37*4+12" restates
-a problem. `acceptable` refuses such texts first. Another departure from math-verify: an answer that is the same text
-as the solution is right, whatever it means.
+where the solution is a number, the answer must be one and not something left to compute: "37*4+12" restates a problem.
+`acceptable` refuses such texts first. Two more departures from math-verify: an answer that is the same text as the
+solution is right, whatever it means, and a solution in words is compared as text, not as a product of letters.
 """
 
 from __future__ import annotations
@@ -26,26 +26,68 @@ from fractions import Fraction
 from pathlib import Path
 
 LONGEST_ANSWER = 300
-_PLAIN = re.compile(r"([+-]?[0-9]{1,60})(?:/([0-9]{1,60}))?")
-_THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:(?:,|\{,\}|\\,)[0-9]{3})+(?![0-9,])")
-_SPACES = re.compile(r"\\[ ,;:!]|\\q?quad\b|~|\s+")
+_PLAIN = re.compile(r"([+-]?[0-9]{1,300})(?:\.0*|/([0-9]{1,300}))?")
+_THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:(?:,(?:\\!)?|\{,\}|\\,)[0-9]{3})+(?![0-9,])")
+#: Spaces. A row of a matrix ends with two backslashes, of which the second starts no space.
+_SPACES = re.compile(r"(\\\\)|\\[ ,;:!]|\\q?quad\b|~|\s+")
+_AROUND_CELLS = re.compile(r" ?(\\\\|&|\\(?:begin|end)\{[a-z]+\}) ?")
+#: Sizes of brackets mean nothing.
+_SIZES = re.compile(r"\\(?:left|right)(?![a-z])[. ]?")
 _WRAPPERS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"))
-#: What offers more than one value, or hides a second one. Allowed as far as the solution has it too.
-_SEVERAL = re.compile(
-    r"\b(?:or|and|not|either|maybe)\b|[,;|&]|\\(?:cup|cap|vee|wedge|lor|land|pm|mp|mid|ne|neq|in)\b|[<>?]"
+#: What Python and sympy print, in LaTeX. A product's sign goes where the letters stay apart without it.
+_PYTHON = (
+    (re.compile(r"\*\*"), "^"),
+    (re.compile(r"(?<![A-Za-z\\])pi(?![A-Za-z])"), r"\\pi"),
+    (re.compile(r"(?<![A-Za-z\\])oo(?![A-Za-z])"), r"\\infty"),
+    (re.compile(r"(?<![A-Za-z\\])I(?![A-Za-z])"), "i"),
+    (re.compile(r"(?<=[0-9)]) ?\* ?(?=[A-Za-z(\\])"), ""),
+    (re.compile(r" ?\* ?"), r"\\cdot "),
+    # math-verify does not read a/b inside of a tuple.
+    (re.compile(r"(?<=[(,\[])( ?-?)([0-9]*\\pi|[0-9]+)/([0-9]+)(?= ?[),\]])"), r"\1\\frac{\2}{\3}"),
+)
+#: What offers more than one value, hides a second one, or changes what is meant. Allowed as far as the solution has it.
+_MARKS = re.compile(
+    r"(?<![a-z])(?:or|and|not|either|maybe|else|otherwise|alternatively|versus|vs)(?![a-z])"
+    r"|\\(?:cup|cap|vee|wedge|lor|land|pm|mp|mid|ne|neq|in)(?![a-z])"
+    r"|\\(?:approx|equiv|sim|simeq|to|implies|iff|[a-z]*arrow)(?![a-z])"
+    r"|[,;|&<>?%'\[\]]|\\[{}]|_[0-9]*"
 )
 _TWO_NUMBERS = re.compile(r"[0-9}] +[0-9.]")
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?|\.[0-9]+")
-#: What asks for a computation, beside a second number.
-_COMPUTATION = re.compile(r"!|\\(?!text|mathrm|circ|left|right|%)")
-_NAMED = re.compile(r"\\?[A-Za-z]{1,10}(?:\([A-Za-z]\))?\s*=(?P<value>[^=]+)")
+_PAIR = re.compile(r"(?:\\\{| )*[(\[].*,")
+_NAMED = re.compile(r"(?P<name>\\?[A-Za-z]{1,10}(?:\([A-Za-z]\))?)\s*=(?P<value>[^=]+)")
+_TEXT = re.compile(r"\\(?:text|mbox|textrm|textbf|mathrm)\{([^{}]*)\}")
+_INTEGER = re.compile(r"[+-]?[0-9]+(?:\.0*)?")
+_ARGUMENT = r" ?(?:\{-?[0-9]+\}|[0-9])"
+_NUMBER = re.compile(
+    rf"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+|[0-9]+/[0-9]+|[0-9]* ?\\[dt]?frac{_ARGUMENT}{_ARGUMENT})"
+)
+#: Units may be left out, added, or written in \text{}.
+_UNITS = (
+    "mm|cm|km|in|ft|kg|mph|inch|inches|foot|feet|yards?|miles?|units?|grams?|kilograms?|lit(?:er|re)s?"
+    "|(?:centi|kilo)?met(?:er|re)s?|seconds?|minutes?|hours?|days?|weeks?|months?|years?|degrees?|dollars?|cents?"
+    "|square|cubic|sq|cu|per"
+)
+#: A unit of one letter stands in \text{}: elsewhere a letter is a variable.
+_UNIT_IN_TEXT = re.compile(rf"{_UNITS}|[mgshlcf]")
+_UNIT = (
+    r"(?: ?\\(?:text|mbox|textrm|textbf|mathrm)\{[A-Za-z .]*\}"
+    rf"| (?:{_UNITS})(?![A-Za-z]))(?:\^(?:[23]|\{{[23]\}}))?"
+    r"| ?\^? ?(?:\\circ|\{\\circ\})| ?\\?%"
+)
+_QUANTITY = re.compile(rf"(?P<open>\()?(?P<number>{_NUMBER.pattern})(?:{_UNIT})*(?(open)\))")
 
 
 def normalised(text: str) -> str:
-    r"""The text of an answer without what only frames it: spaces, $, one \boxed{}, a final full stop, thousands, \$."""
-    text = _THOUSANDS.sub(lambda m: re.sub(r"[^0-9]", "", m[0]), text.replace("\\$", ""))
-    text = re.sub(r"^([+-]) (?=[0-9])", r"\1", _SPACES.sub(" ", text).strip())
+    r"""The text of an answer in LaTeX, without what only frames it: spaces, $, one \boxed{}, a final full stop, commas
+    between thousands, \$."""
+    text = _THOUSANDS.sub(
+        lambda m: re.sub(r"[^0-9]", "", m[0]), text.replace("\\$", "").replace("\u2212", "-")
+    )
+    text = _AROUND_CELLS.sub(r"\1", _SPACES.sub(lambda m: m[1] or " ", text).strip())
+    text = _SIZES.sub("", text)
+    for pattern, latex in _PYTHON:
+        text = pattern.sub(latex, text)
+    text = re.sub(r"^([+-]) (?=[0-9])", r"\1", text)
     for _ in range(3):
         before, text = text, text.removesuffix(".").strip()
         for start, end in _WRAPPERS:
@@ -55,7 +97,16 @@ def normalised(text: str) -> str:
         text = _unboxed(text)
         if text == before:
             break
-    return text
+    # "$36" is an amount of money.
+    return text[1:] if re.fullmatch(r"\$[0-9][^$]*", text) else text
+
+
+def bare(text: str) -> str:
+    """A normalised text without the name before it ("x = 5") and, of a number, without its unit and parentheses."""
+    if named := _NAMED.fullmatch(text):
+        text = re.sub(r"^([+-]) (?=[0-9])", r"\1", named["value"].strip())
+    quantity = _QUANTITY.fullmatch(text)
+    return quantity["number"] if quantity else text
 
 
 def acceptable(answer: str, solution: str) -> bool:
@@ -64,14 +115,37 @@ def acceptable(answer: str, solution: str) -> bool:
         return False
     if "$" in answer or "\\boxed" in answer:
         return False
-    if not set(_SEVERAL.findall(answer.lower())) <= set(_SEVERAL.findall(solution.lower())):
+    if not _marks(answer) <= _marks(solution):
         return False
     if _TWO_NUMBERS.search(answer) and not _TWO_NUMBERS.search(solution):
         return False
-    if _INTEGER.fullmatch(solution) and (len(_NUMBER.findall(answer)) != 1 or _COMPUTATION.search(answer)):
+    known = set(re.findall("[a-z]+", solution.lower()))
+    in_text = re.findall("[a-z]+", " ".join(_TEXT.findall(answer.lower())))
+    if not all(word in known or _UNIT_IN_TEXT.fullmatch(word) for word in in_text):
         return False
-    # "x = 5" names a value; "6 = 5" and chains do not.
-    return "=" not in answer or "=" in solution or _NAMED.fullmatch(answer) is not None
+    if not _may_be_equations(answer, solution):
+        return False
+    one, other = bare(answer), bare(solution)
+    # A pair has an order, a list of values has none.
+    if bool(_PAIR.match(one)) != bool(_PAIR.match(other)):
+        return False
+    for kind in (_INTEGER, _NUMBER):
+        if kind.fullmatch(other):
+            return kind.fullmatch(one) is not None
+    return True
+
+
+def _marks(text: str) -> set[str]:
+    """The marks of a text; `_{8}` is `_8`, and the bracket of a root is none."""
+    return set(_MARKS.findall(re.sub(r"\\sqrt\[[^\]]*\]|(?<=_)\{(?=[0-9]+\})", "", text.lower())))
+
+
+def _may_be_equations(answer: str, solution: str) -> bool:
+    """Whether each "=" of the answer is one of the solution's, or stands behind a name ("x = 5")."""
+    one, other = _NAMED.fullmatch(answer), _NAMED.fullmatch(solution)
+    if one and other and one["name"] != other["name"]:
+        return False
+    return "=" not in answer or one is not None or answer.count("=") <= solution.count("=")
 
 
 def is_correct(answer: str, solution: str) -> bool:
@@ -87,12 +161,31 @@ def is_correct(answer: str, solution: str) -> bool:
 @functools.lru_cache(maxsize=8192)
 def _verdict(answer: str, solution: str) -> bool:
     answer, solution = normalised(answer), normalised(solution)
+    in_words = _TEXT.fullmatch(solution) is not None
+    answer, solution = _out_of_text(answer), _out_of_text(solution)
     if not acceptable(answer, solution):
         return False
-    exact = compare_plain(answer, solution)
+    one, other = bare(answer), bare(solution)
+    exact = compare_plain(one, other)
     if exact is not None:
         return exact
-    return answer == solution or judge_verdict(answer, solution)
+    if in_words and re.search("[A-Za-z]", other):
+        return _letters(answer) == _letters(solution)
+    if _NUMBER.fullmatch(other):
+        answer, solution = one, other
+    same = answer.replace(", ", ",") == solution.replace(", ", ",")
+    return same or judge_verdict(answer, solution)
+
+
+def _out_of_text(text: str) -> str:
+    """The content of a `\\text{...}` that is the whole text, else the text."""
+    found = _TEXT.fullmatch(text)
+    return found[1].strip() if found else text
+
+
+def _letters(text: str) -> str:
+    """A text in words, without what may differ: case, spaces, parentheses, full stops."""
+    return re.sub(r"[\s().]", "", text.lower())
 
 
 def compare_plain(answer: str, solution: str) -> bool | None:
