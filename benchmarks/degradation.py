@@ -41,7 +41,7 @@ def evaluations(
     mean: float = 0.55,
     lakes: np.ndarray | None = None,
 ) -> pd.DataFrame:
-    """The `evals` rows of one cell whose policy stays as it is; with `lakes`, of an episode each, one outcome a lake."""
+    """The `evals` rows of one cell whose policy stays as it is; `lakes`: of each episode, with one outcome a lake."""
     chance = rng.beta(mean * 0.65, (1 - mean) * 0.65, tasks)
     success = rng.random((count, tasks)) < chance
     if lakes is not None:

@@ -159,7 +159,7 @@ def _noncentrality(freedom: int) -> float:
     """Mean over its standard error at which noncentral t exceeds Student's 97.5 % quantile four times of five.
 
     Johnson and Welch's approximation; the exact power at it is 0.812 for 2 degrees of freedom, 0.804 for 4, 0.801
-    for 9, never below 0.8 (the tests compute it).
+    for 9, never below 0.799 (the tests compute it).
     """
     t = student_quantile(freedom)
     return t * (1 - 1 / (4 * freedom)) + _Z_80 * math.sqrt(1 + t**2 / (2 * freedom))

@@ -85,7 +85,7 @@ def test_paths_and_the_paired_difference(tmp_path):
             "open: 2 seeds give no interval; it takes 3; about 7 seeds would show one of this size (an estimate)",
         ),
         # Differences 0.2, 0, 0.1: mean 0.1, deviation 0.1. n = 10: 2.2622 x 35/36 + 0.8416 sqrt(1 + 2.2622^2 / 18)
-        # = 3.153, over sqrt(10) 0.997 <= 1; n = 9: 2.3060 x 31/32 + 0.8416 sqrt(1 + 2.3060^2 / 16) = 3.205, over 3 1.07.
+        # = 3.153, over sqrt(10) 0.997; n = 9: 2.3060 x 31/32 + 0.8416 sqrt(1 + 2.3060^2 / 16) = 3.205, over 3 1.07.
         (
             [0.5, 0.5, 0.5],
             [0.7, 0.5, 0.6],
@@ -224,7 +224,7 @@ def test_json_has_shares_and_nulls(tmp_path):
 
 
 def test_a_fall_at_the_end_is_counted_apart(tmp_path):
-    # Four training steps are fewer than the mean of five takes. 0.55 to 0.1: 9 tasks of 20 lost, and 2 half of the time.
+    # Four training steps are fewer than the mean of five takes. 0.55 to 0.1: 8 of 20 tasks lost, 2 half of the time.
     runs_of_finals(tmp_path, [0.6, 0.6, 0.6], [0.1, 0.6, 0.5])
     row = only_row(tmp_path)
     assert (row.a.collapsed, row.a.late_falls) == (0, 0)

@@ -73,7 +73,7 @@ def test_a_fall_at_the_end_is_told_apart_from_a_collapse():
         "It collapsed in 1 of 3 seeds, from step 28 on. In 1 of 3 seeds it ended below half of its peak, and training "
         "success does not show a lasting fall: too late to say whether it stays."
     )
-    told = sentences(cell("cispo", 0, 0.1, peak=0.6, late_fall=True), cell("cispo", 1, 0.1, late_fall=None))
+    told = sentences(cell("cispo", 0, 0.1, peak=0.6, late_fall=True), cell("cispo", 1, 0.3, late_fall=None))
     assert told[-1].count("collapsed") == 0
     assert "noise in 1 of 2 seeds. In 1 of 2 seeds it ended below half" in told[-1]
 
