@@ -26,7 +26,8 @@ _MEANS = ("start", "peak", "final", "drop", "relative_drop", "tokens")
 class Means:
     """Means over seeds of one side: success as shares, `drop` from peak to final, `tokens` sampled for training.
 
-    `collapsed` counts seeds (`arena.analysis.degradation`).
+    `collapsed` counts seeds, and `late_falls` those that fell as far at their end and of which training success does
+    not show whether that stays (`arena.analysis.degradation`).
     """
 
     start: float
@@ -36,6 +37,7 @@ class Means:
     relative_drop: float
     tokens: float
     collapsed: int
+    late_falls: int
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,23 @@ class Comparison:
         """Better or worse where the interval excludes 0, equal where all seeds are, else open."""
         if not any(self.final.differences):
             return "equal"
-        interval = self.final.spread.interval
-        if interval is None or interval[0] <= 0 <= interval[1]:
+        if self.interval is None or self.interval[0] <= 0 <= self.interval[1]:
             return "open"
-        return "better" if interval[0] > 0 else "worse"
+        return "better" if self.interval[0] > 0 else "worse"
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Student's 95 % interval of B - A; None for the reason that `why_no_interval` gives."""
+        return None if self.why_no_interval else self.final.spread.interval
+
+    @property
+    def why_no_interval(self) -> str | None:
+        """For the user; None if there is one. One difference in every seed would give an interval of no width."""
+        if reason := why_no_interval(len(self.seeds)):
+            return reason
+        if self.final.same and any(self.final.differences):
+            return f"{len(self.seeds)} seeds with one difference show no spread and give no interval"
+        return None
 
     @property
     def words(self) -> str:
@@ -71,12 +86,13 @@ class Comparison:
             )
         if self.verdict != "open":
             return f"B is {self.verdict}"
-        if len(self.seeds) == 1:
-            return f"open: {why_no_interval(1)}"
+        reason = self.why_no_interval
+        if self.final.same:
+            return f"open: {reason}"
         needed = self.final.seeds_needed
         count = f"about {needed}" if needed else f"more than {MOST_SEEDS}"
         estimate = f"{count} seeds would show one of this size (an estimate)"
-        if reason := why_no_interval(len(self.seeds)):
+        if reason:
             return f"open: {reason}; {estimate}"
         return f"no difference that {len(self.seeds)} seeds can show; {estimate}"
 
@@ -87,6 +103,17 @@ class Comparisons:
 
     rows: tuple[Comparison, ...]
     warnings: tuple[str, ...]
+
+    @property
+    def chance(self) -> str | None:
+        """How often one of several intervals is wrong by chance, in words; None for fewer than two."""
+        count = sum(row.interval is not None for row in self.rows)
+        if count < 2:
+            return None
+        return (
+            f"Each interval is at 95 % on its own: of {count} without a true difference, one or more is expected to "
+            f"exclude 0 by chance in {100 * (1 - 0.95**count):.0f} % of comparisons."
+        )
 
 
 def compare(a: Side, b: Side, temperature: float | None = None) -> Comparisons:
@@ -132,7 +159,8 @@ def _compare(group: Sequence[Pair], temperature: float | None) -> tuple[Comparis
 
 def _means(table: pd.DataFrame) -> Means:
     values = {name: float(table[name].astype(float).mean()) for name in _MEANS}
-    return Means(**values, collapsed=int(table.collapse_step.notna().sum()))
+    falls = int((table.late_fall == True).sum())  # noqa: E712 (missing is not)
+    return Means(**values, collapsed=int(table.collapse_step.notna().sum()), late_falls=falls)
 
 
 def _temperature(group: Sequence[Pair], given: float | None) -> float:
@@ -187,7 +215,6 @@ def _left_out(a: Side, b: Side, matched: Sequence[Pair]) -> list[str]:
 
 def as_json(row: Comparison) -> dict[str, Any]:
     """For programs: shares, not points; what is missing is null."""
-    interval = row.final.spread.interval
     return {
         "env": row.env,
         "method_a": row.methods[0],
@@ -197,8 +224,8 @@ def as_json(row: Comparison) -> dict[str, Any]:
         "a": _finite(row.a),
         "b": _finite(row.b),
         "final_difference": row.final.spread.mean,
-        "interval": list(interval) if interval else None,
-        "why_no_interval": why_no_interval(len(row.seeds)),
+        "interval": list(row.interval) if row.interval else None,
+        "why_no_interval": row.why_no_interval,
         "by_seed": list(row.final.differences),
         "verdict": row.verdict,
         "seeds_needed": row.final.seeds_needed if row.verdict == "open" else None,

@@ -4,16 +4,18 @@ Three things keep noise from being called degradation. The peak is smoothed: the
 evaluations, or the start or the end if that is higher. The error of the drop is paired: every evaluation has the same
 tasks, so it is that of the tasks' differences, about half of what independent draws would give (0.010 to 0.029 beside
 0.036 to 0.043 on eight Sokoban cells with 256 tasks). And the drop has to exceed `errors` of them, because the
-peak was picked as the largest. What is left of the bias, and how often a policy that does not change is called
-degraded: benchmarks/degradation.py.
+peak was picked as the largest. Episodes whose tasks have the same content count together (`arena.analysis.tasks`).
+What is left of the bias, and how often a policy that does not change is called degraded: benchmarks/degradation.py.
 
 A collapse is a fall by half that lasts. Held-out evaluations decide whether there is one; training success, which has a
-value for every step, says whether it lasted and since when.
+value for every step, says whether it lasted and since when. Where it does not show that, as for a fall in a run's last
+steps, the fall is neither a collapse nor none (`late_fall`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,8 +38,10 @@ class Rule:
     `training_window`: training steps in a running mean, about a tenth of the CPU tier's steps. A step's success has a
     standard deviation of about 0.1 (128 episodes of 16 tasks), the mean of five 0.05.
     `onset_fall`: the collapse begins where the running mean of training success falls by this share for good. A quarter
-    is early, so that an alarm gets no credit for the fall itself, and out of reach of noise: 2 % of curves that do
-    not change end that low, and those alone are no collapse.
+    is early, so that an alarm gets no credit for the fall itself, and at high success out of reach of noise: 2 % of
+    curves of 0.7 that do not change end that low. The level is relative and the noise is not, so at success 0.3 it
+    is 1 %, at 0.2 8 %, at 0.1 28 %, at 0.05 50 % (128 independent episodes a step).
+    That is no collapse without a fall in the evaluations, and with it none of those curves was called one.
     """
 
     window: int = 2
@@ -57,8 +61,8 @@ class Degradation:
 
     `best_start` is the largest success of the untrained start over all temperatures evaluated at step 0:
     gains below it can be had by sampling the start differently. `peak` is smoothed (see `Rule`) and never below
-    start and final; `peak_step` is the last evaluation it is a mean of. `drop_noise` and `gain_noise` are standard
-    errors of drop and gain over the evaluation tasks, paired; NaN for a single task.
+    start and final; `peak_from` and `peak_step` are the first and last evaluation it is a mean of. `drop_noise` and
+    `gain_noise` are standard errors of drop and gain over the evaluation tasks, paired; NaN for a single task.
     """
 
     temperature: float
@@ -66,6 +70,7 @@ class Degradation:
     best_start: float
     best_start_temperature: float
     peak: float
+    peak_from: int
     peak_step: int
     final: float
     final_step: int
@@ -94,23 +99,33 @@ class Degradation:
         return self.drop > self.rule.errors * self.drop_noise
 
     @property
+    def halved(self) -> bool:
+        """Whether the drop also takes `fall` of the peak."""
+        return self.degraded and self.relative_drop >= self.rule.fall
+
+    @property
     def improved(self) -> bool:
         """Whether the gain exceeds evaluation noise."""
         return self.gain > self.rule.gain_errors * self.gain_noise
 
 
-def degradation(evals: pd.DataFrame, temperature: float, rule: Rule = RULE) -> Degradation | None:
+def degradation(
+    evals: pd.DataFrame, temperature: float, rule: Rule = RULE, tasks: Mapping[int, int] | None = None
+) -> Degradation | None:
     """Degradation of ONE cell at `temperature`, from its rows of `load_evals`.
 
-    The earliest of equal peaks counts. None if the cell has no evaluation at that temperature, or none of its start.
+    `tasks`: by episode, a number that episodes of the same task share (`arena.analysis.tasks.task_numbers`); without
+    it every episode has a task of its own. The earliest of equal peaks counts. None if the cell has no evaluation at
+    that temperature, or none of its start.
     """
-    tasks = _by_task(evals)
-    if (temperature, 0) not in tasks.index:
+    outcomes = _by_episode(evals)
+    if (temperature, 0) not in outcomes.index:
         return None
-    path = tasks.loc[temperature].sort_index()
-    starts = tasks.xs(0, level="step").sort_index()
+    numbers = np.array([tasks[episode] if tasks else episode for episode in outcomes.columns])
+    path = outcomes.loc[temperature].sort_index()
+    starts = outcomes.xs(0, level="step").sort_index()
     best = _highest(starts.to_numpy())
-    steps, levels = _levels(path, rule.window)
+    spans, levels = _levels(path, rule.window)
     top = _highest(levels)
     peak, final, best_start = levels[top], levels[-1], starts.to_numpy()[best]
     return Degradation(
@@ -119,23 +134,24 @@ def degradation(evals: pd.DataFrame, temperature: float, rule: Rule = RULE) -> D
         best_start=float(best_start.mean()),
         best_start_temperature=float(starts.index[best]),
         peak=float(peak.mean()),
-        peak_step=steps[top],
+        peak_from=spans[top][0],
+        peak_step=spans[top][1],
         final=float(final.mean()),
-        final_step=steps[-1],
-        drop_noise=_standard_error(peak - final),
-        gain_noise=_standard_error(final - best_start),
+        final_step=spans[-1][1],
+        drop_noise=_standard_error(peak - final, numbers),
+        gain_noise=_standard_error(final - best_start, numbers),
         rule=rule,
     )
 
 
-def collapse_onset(success: pd.Series, rule: Rule = RULE) -> int | None:
+def collapse_onset(success: pd.Series, rule: Rule = RULE, since: int = 0) -> int | None:
     """The first training step from which the running mean of success stays below the onset's level to the end.
 
     `success`: of the training episodes of ONE cell, indexed by training step. The level is (1 - onset_fall) of the
-    largest running mean; a mean belongs to its last step, when it is known. None if the end is above the level, or
-    there are fewer steps than a mean takes.
+    largest running mean from step `since` on; a mean belongs to its last step, when it is known. None if the end is
+    above the level, or there are fewer steps than a mean takes.
     """
-    means = success.dropna().sort_index().rolling(rule.training_window).mean().dropna()
+    means = success.dropna().sort_index().rolling(rule.training_window).mean().dropna().loc[since:]
     high = means.index[means >= (1 - rule.onset_fall) * means.max()]
     later = means.index[means.index > high[-1]] if len(high) else high
     return int(later[0]) if len(later) else None
@@ -145,15 +161,23 @@ def collapse_step(path: Degradation | None, success: pd.Series) -> int | None:
     """The training step at which ONE cell's collapse began; None if it did not collapse.
 
     It collapsed if the last evaluation is below the smoothed peak by at least `fall` of it and by more than noise, and
-    training success (see `collapse_onset`) fell for good.
+    training success (see `collapse_onset`) fell for good, after the first evaluation that the peak is a mean of.
     """
-    if path is None or not path.degraded or path.relative_drop < path.rule.fall:
+    if path is None or not path.halved:
         return None
-    return collapse_onset(success, path.rule)
+    return collapse_onset(success, path.rule, path.peak_from)
 
 
-def _by_task(evals: pd.DataFrame) -> pd.DataFrame:
-    """Success as 0 or 1: a row per (temperature, step), a column per evaluation task that every evaluation has."""
+def late_fall(path: Degradation | None, success: pd.Series) -> bool:
+    """Whether ONE cell's last evaluation fell as a collapse does while training success does not show that it stays.
+
+    So it is where the fall comes in the last steps, after which no running mean is known, or after the last update.
+    """
+    return path is not None and path.halved and collapse_step(path, success) is None
+
+
+def _by_episode(evals: pd.DataFrame) -> pd.DataFrame:
+    """Success as 0 or 1: a row per (temperature, step), a column per episode that every evaluation has."""
     return (
         evals.assign(success=evals.success.astype(float))
         .pivot(index=["temperature", "step"], columns="episode", values="success")
@@ -161,13 +185,17 @@ def _by_task(evals: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _levels(path: pd.DataFrame, window: int) -> tuple[list[int], np.ndarray]:
-    """Candidates for the peak, each as success by task, and the last step of each: start, running means, end."""
+def _levels(path: pd.DataFrame, window: int) -> tuple[list[tuple[int, int]], np.ndarray]:
+    """Candidates for the peak, each as success by episode, and the first and last step of each.
+
+    They are the start, the running means and the end.
+    """
     outcomes = path.to_numpy()
     size = min(window, len(outcomes))
     means = np.lib.stride_tricks.sliding_window_view(outcomes, size, axis=0).mean(axis=-1)
-    steps = [path.index[0], *path.index[size - 1 :], path.index[-1]]
-    return [int(step) for step in steps], np.vstack([outcomes[:1], means, outcomes[-1:]])
+    steps = [int(step) for step in path.index]
+    spans = [(steps[0], steps[0]), *zip(steps, steps[size - 1 :], strict=False), (steps[-1], steps[-1])]
+    return spans, np.vstack([outcomes[:1], means, outcomes[-1:]])
 
 
 def _highest(outcomes: np.ndarray) -> int:
@@ -175,6 +203,13 @@ def _highest(outcomes: np.ndarray) -> int:
     return int(outcomes.mean(axis=1).round(12).argmax())
 
 
-def _standard_error(differences: np.ndarray) -> float:
-    """Of the mean of paired differences, one per task."""
-    return float(differences.std(ddof=1)) / math.sqrt(differences.size) if differences.size > 1 else math.nan
+def _standard_error(differences: np.ndarray, tasks: np.ndarray) -> float:
+    """Of the mean of paired differences, one per episode, whose tasks are independent and episodes of one are not.
+
+    The cluster-robust error; where every episode has a task of its own, the deviation over the root of their number.
+    """
+    _, task = np.unique(tasks, return_inverse=True)
+    sums = np.bincount(task, differences - differences.mean())
+    if sums.size < 2:
+        return math.nan
+    return math.sqrt(sums.size / (sums.size - 1) * float((sums**2).sum())) / differences.size

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from arena.analysis.degradation import Degradation, collapse_step, degradation
+from arena.analysis.degradation import Degradation, collapse_step, degradation, late_fall
+from arena.analysis.tasks import task_numbers
 from arena.records.reader import IDENTITY, Cell
 
 #: The summary's columns after env, algo and seed.
@@ -29,6 +30,7 @@ SUMMARY_COLUMNS = (
     "degraded",
     "improved",
     "collapse_step",
+    "late_fall",
     "final_t1",
     "tokens",
     "seconds",
@@ -42,9 +44,9 @@ def summarise_cells(
 
     state: of the cell. step: training steps recorded. temperature: the one given, else the recipe's evaluation
     temperature; start to improved are the fields of `Degradation` at it (success as shares). collapse_step: the
-    training step at which the cell's collapse began, missing if it did not collapse. final_t1: final at
-    temperature 1. tokens: response tokens sampled for training, filtered groups included. seconds: sum of
-    seconds_step.
+    training step at which the cell's collapse began, missing if it did not collapse. late_fall: whether it fell as
+    far at its end and training success does not show that it stays. final_t1: final at temperature 1. tokens:
+    response tokens sampled for training, filtered groups included. seconds: sum of seconds_step.
     """
     rows = [_row(cell, _of(cell, steps), _of(cell, evals), temperature) for cell in cells]
     return pd.DataFrame(rows, columns=[*IDENTITY, *SUMMARY_COLUMNS])
@@ -93,8 +95,14 @@ def _row(
         }
     if temperature is None and cell.recipe:
         temperature = cell.recipe.eval.temperature
-    if temperature is not None and (path := degradation(evals, temperature)):
-        row |= {**_fields(path), "collapse_step": collapse_step(path, steps.set_index("step").success)}
+    tasks = task_numbers(cell, evals)
+    if temperature is not None and (path := degradation(evals, temperature, tasks=tasks)):
+        success = steps.set_index("step").success
+        row |= {
+            **_fields(path),
+            "collapse_step": collapse_step(path, success),
+            "late_fall": late_fall(path, success),
+        }
     if at_one := degradation(evals, 1.0):
         row["final_t1"] = at_one.final
     return row

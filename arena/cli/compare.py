@@ -24,6 +24,12 @@ arena compare grpo sampo --run demo --temperature 1
 arena compare before after
 """
 
+#: What "at the end" among the collapsed means.
+LATE = (
+    "At the end: the last evaluation is below half of the peak, and training success does not show a lasting fall: "
+    "too late to say whether it stays."
+)
+
 #: Seeds that are listed one by one; of more, the signs are counted.
 _LISTED = 8
 
@@ -69,8 +75,12 @@ def _show(sides: tuple[Side, Side], found: Comparisons) -> None:
         print(f"{name}: {side.name} ({', '.join(side.methods)}; {side.where})")
     print("\nSuccess in %, means over the seeds that both have; differences and falls in points\n")
     show([line for row in found.rows for line in _lines(row, found)])
+    if any(means.late_falls for row in found.rows for means in (row.a, row.b)):
+        print(f"\n{LATE}")
     print("\nFinal success, B - A in points, with Student's 95 % interval over seeds\n")
     show([_verdict(row, found) for row in found.rows])
+    if found.chance:
+        print(f"\n{found.chance}")
     for warning in found.warnings:
         print(f"\nWarning: {warning}")
 
@@ -95,17 +105,18 @@ def _means(means: Means, seeds: int) -> dict[str, str]:
         "peak": _points(means.peak),
         "final": _points(means.final),
         "peak to final": f"{_points(means.drop)} ({100 * means.relative_drop:.0f} %)",
-        "collapsed": f"{means.collapsed} of {seeds}",
+        "collapsed": f"{means.collapsed} of {seeds}"
+        + (f", {means.late_falls} at the end" if means.late_falls else ""),
         "tokens": f"{means.tokens:,.0f}" if means.tokens > 0 else NOTHING,
     }
 
 
 def _verdict(row: Comparison, found: Comparisons) -> dict[str, str]:
-    interval = row.final.spread.interval
+    ends = row.interval
     return {
         "cells": _name(row, found),
         "B - A": _signed(row.final.spread.mean),
-        "interval": f"{_signed(interval[0])} to {_signed(interval[1])}" if interval else NOTHING,
+        "interval": f"{_signed(ends[0])} to {_signed(ends[1])}" if ends else NOTHING,
         "by seed": _by_seed(row),
         "verdict": row.words,
     }

@@ -10,6 +10,7 @@ import pandas as pd
 from arena.analysis.degradation import RULE
 from arena.analysis.statistics import MIN_SEEDS_FOR_INTERVAL
 from arena.analysis.summary import mean_best_start, skipped_updates
+from arena.analysis.tasks import largest_error, task_numbers
 from arena.records.reader import Run
 from arena.report.document import Finding
 from arena.report.style import method_order
@@ -119,11 +120,42 @@ def _falls(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:
 
 def _collapses(cells: pd.DataFrame) -> str:
     steps = [int(step) for step in cells.collapse_step.dropna()]
-    if not steps:
-        return ""
-    first, last = min(steps), max(steps)
-    when = f"step {first}" if first == last else f"steps {first} to {last}"
-    return f" It collapsed in {_of_seeds(len(steps), cells)}, from {when} on."
+    late = int((cells.late_fall == True).sum())  # noqa: E712 (missing is not)
+    told = ""
+    if steps:
+        first, last = min(steps), max(steps)
+        when = f"step {first}" if first == last else f"steps {first} to {last}"
+        told = f" It collapsed in {_of_seeds(len(steps), cells)}, from {when} on."
+    if late:
+        told += (
+            f" In {_of_seeds(late, cells)} it ended below half of its peak, and training success does not show a "
+            "lasting fall: too late to say whether it stays."
+        )
+    return told
+
+
+def _repeats(run: Run, evals: pd.DataFrame) -> Iterable[str]:
+    """For each environment: how many of its evaluation tasks are distinct, where that matters or is not known."""
+    for env in sorted(set(evals.env)):
+        own = [c for c in run.cells if c.env == env]
+        rows = [evals[(evals.env == env) & (evals.algo == c.algo) & (evals.seed == c.seed)] for c in own]
+        known = [task_numbers(c, r) for c, r in zip(own, rows, strict=True) if len(r)]
+        tasks = [t for t in known if t]
+        if len(tasks) < len(known):
+            yield (
+                f"Whether evaluation tasks of {env_title(env)} repeat is not known here, so each counts on its own; if "
+                "some do, evaluation noise is larger than said."
+            )
+        elif (worst := max(tasks, key=largest_error)) and largest_error(worst) > 1.05 * 0.5 / len(
+            worst
+        ) ** 0.5:
+            distinct = sorted({len(set(t.values())) for t in tasks})
+            shown = " to ".join(str(n) for n in sorted({distinct[0], distinct[-1]}))
+            yield (
+                f"Of {len(worst)} evaluation tasks of {env_title(env)} {shown} are distinct, the others repeat them: a "
+                f"standard error of up to {points(largest_error(worst))} points of one evaluation. What is called more "
+                "than evaluation noise allows for it."
+            )
 
 
 def _of_seeds(count: int, cells: pd.DataFrame) -> str:
@@ -160,6 +192,7 @@ def caveats(run: Run, summary: pd.DataFrame, steps: pd.DataFrame, evals: pd.Data
             "smoothed and still the largest of several such values, so it is biased upward, and so is the drop "
             "from it."
         )
+    notes += _repeats(run, evals)
     tokens = summary.groupby(["env", "algo"]).tokens.mean().groupby("env").agg(["min", "max"])
     uneven = tokens[tokens["max"] > 1.05 * tokens["min"]]
     if len(uneven):

@@ -77,21 +77,29 @@ def test_paths_and_the_paired_difference(tmp_path):
         ([0.6, 0.4], [0.6, 0.4], "equal", "no difference: the same in every seed"),
         ([0.6], [0.6], "equal", "no difference in the one seed"),
         ([0.6], [0.8], "open", "open: one seed gives no interval; it takes 3"),
-        # Differences 0.1 and 0.3 need 6 seeds, by hand in test_statistics.
+        # Differences 0.1 and 0.3 need 7 seeds, by hand in test_statistics.
         (
             [0.5, 0.5],
             [0.6, 0.8],
             "open",
-            "open: 2 seeds give no interval; it takes 3; about 6 seeds would show one of this size (an estimate)",
+            "open: 2 seeds give no interval; it takes 3; about 7 seeds would show one of this size (an estimate)",
         ),
-        # Differences 0.2, 0, 0.1: mean 0.1, deviation 0.1; (t(0.975, n-1) + 0.8416) / sqrt(n) <= 1 from n = 10:
-        # (2.2622 + 0.8416) / 3.1623 = 0.98; n = 9: (2.3060 + 0.8416) / 3 = 1.05.
+        # Differences 0.2, 0, 0.1: mean 0.1, deviation 0.1. n = 10: 2.2622 x 35/36 + 0.8416 sqrt(1 + 2.2622^2 / 18)
+        # = 3.153, over sqrt(10) 0.997; n = 9: 2.3060 x 31/32 + 0.8416 sqrt(1 + 2.3060^2 / 16) = 3.205, over 3 1.07.
         (
             [0.5, 0.5, 0.5],
             [0.7, 0.5, 0.6],
             "open",
             "no difference that 3 seeds can show; about 10 seeds would show one of this size (an estimate)",
         ),
+        # One episode more in every seed: no spread, so no interval.
+        (
+            [0.5, 0.55, 0.6],
+            [0.55, 0.6, 0.65],
+            "open",
+            "open: 3 seeds with one difference show no spread and give no interval",
+        ),
+        ([0.5, 0.5], [0.6, 0.6], "open", "open: 2 seeds give no interval; it takes 3"),
         # Mean 0: no number of seeds.
         (
             [0.5, 0.5, 0.5],
@@ -204,8 +212,33 @@ def test_json_has_shares_and_nulls(tmp_path):
     assert (row["interval"], row["why_no_interval"]) == (None, "2 seeds give no interval; it takes 3")
     assert row["final_difference"] == pytest.approx(0.2)
     assert row["by_seed"] == pytest.approx([0.1, 0.3])
-    assert (row["verdict"], row["seeds_needed"], row["seeds"]) == ("open", 6, [0, 1])
+    assert (row["verdict"], row["seeds_needed"], row["seeds"]) == ("open", 7, [0, 1])
     assert row["a"] == {
         "start": 0.5, "peak": pytest.approx(0.55), "final": 0.5, "drop": pytest.approx(0.05),
-        "relative_drop": pytest.approx(0.05 / 0.55), "tokens": 64.0, "collapsed": 0,
+        "relative_drop": pytest.approx(0.05 / 0.55), "tokens": 64.0, "collapsed": 0, "late_falls": 0,
     }  # fmt: skip
+    runs_of_finals(tmp_path / "same", [0.5] * 3, [0.6] * 3)
+    row = as_json(only_row(tmp_path / "same"))
+    assert (row["verdict"], row["interval"], row["seeds_needed"]) == ("open", None, None)
+    assert row["why_no_interval"] == "3 seeds with one difference show no spread and give no interval"
+
+
+def test_a_fall_at_the_end_is_counted_apart(tmp_path):
+    # Four training steps are fewer than the mean of five takes. 0.55 to 0.1: 8 of 20 tasks lost, 2 half of the time.
+    runs_of_finals(tmp_path, [0.6, 0.6, 0.6], [0.1, 0.6, 0.5])
+    row = only_row(tmp_path)
+    assert (row.a.collapsed, row.a.late_falls) == (0, 0)
+    assert (row.b.collapsed, row.b.late_falls) == (0, 1)
+
+
+def test_several_intervals_are_wrong_more_often_than_one(tmp_path):
+    runs_of_finals(tmp_path, [0.5, 0.4, 0.5], [0.7, 0.7, 0.6])
+    assert compare(*sides(tmp_path)).chance is None
+    runs_of_finals(tmp_path, [0.5, 0.4, 0.5], [0.7, 0.7, 0.6], env="frozen_lake")
+    # An environment with one seed has no interval.
+    runs_of_finals(tmp_path, [0.5], [0.7], env="sudoku")
+    # 1 - 0.95^2 = 0.0975
+    assert compare(*sides(tmp_path)).chance == (
+        "Each interval is at 95 % on its own: of 2 without a true difference, one or more is expected to exclude 0 by "
+        "chance in 10 % of comparisons."
+    )

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from arena.analysis.degradation import RULE, Rule, collapse_onset, collapse_step, degradation
+from arena.analysis.degradation import RULE, Rule, collapse_onset, collapse_step, degradation, late_fall
 
 
 def evals(rows, tasks=100):
@@ -46,7 +46,7 @@ def test_a_rise_and_fall():
     result = degradation(path, 0.5)
     assert (result.start, result.best_start, result.best_start_temperature) == (0.40, 0.45, 0.0)
     # The running mean of two evaluations is largest for 0.60 and 0.70.
-    assert (result.peak, result.peak_step) == (pytest.approx(0.65), 20)
+    assert (result.peak, result.peak_from, result.peak_step) == (pytest.approx(0.65), 10, 20)
     assert (result.final, result.final_step) == (0.13, 40)
     assert result.drop == pytest.approx(0.52)
     assert result.relative_drop == pytest.approx(0.8)
@@ -66,11 +66,29 @@ def test_the_error_of_a_drop_is_paired():
     assert result.gain_noise == pytest.approx(np.std([1.0] * 27 + [0.0] * 73, ddof=1) / 10)
 
 
+def test_episodes_of_one_task_count_together():
+    # Two tasks of two episodes: lost 1, 1 and 0, 0. Mean 0.5, sums of deviations 1 and -1: sqrt(2 / 1 x 2) / 4 = 0.5.
+    path = evals([(0.5, 0, 0.5), (0.5, 10, 0.0)], tasks=4)
+    assert degradation(path, 0.5, tasks={0: 0, 1: 0, 2: 7, 3: 7}).drop_noise == pytest.approx(0.5)
+    # On their own: deviation sqrt(1 / 3), over the root of 4.
+    apart = degradation(path, 0.5, tasks={0: 0, 1: 1, 2: 2, 3: 3})
+    assert apart.drop_noise == pytest.approx(math.sqrt(1 / 3) / 2)
+    assert apart == degradation(path, 0.5)
+    # One task says nothing of noise, however many episodes it has.
+    assert math.isnan(degradation(path, 0.5, tasks=dict.fromkeys(range(4), 0)).drop_noise)
+    # Each of 100 tasks twice: the error of 100 tasks.
+    twice = evals([(0.5, 0, 0.5), (0.5, 10, 0.4)], tasks=200)
+    pairs = {episode: episode // 2 for episode in range(200)}
+    once = degradation(at_half(0.5, 0.4), 0.5)
+    assert degradation(twice, 0.5, tasks=pairs).drop_noise == pytest.approx(once.drop_noise)
+
+
 def test_what_ends_highest_has_not_fallen():
     rising = degradation(at_half(0.3, 0.5, 0.7), 0.5)
     assert (rising.peak, rising.peak_step, rising.drop) == (0.7, 20, 0.0)
     falling = degradation(at_half(0.5, 0.3, 0.2), 0.5)
-    assert (falling.peak, falling.peak_step, falling.drop) == (0.5, 0, pytest.approx(0.3))
+    assert (falling.peak, falling.peak_from, falling.peak_step) == (0.5, 0, 0)
+    assert falling.drop == pytest.approx(0.3)
 
 
 def test_one_lucky_evaluation_is_smoothed():
@@ -139,8 +157,42 @@ def test_a_collapse_is_a_fall_by_half_that_lasts():
     assert half.relative_drop == RULE.fall == 0.5
     assert collapse_step(half, fallen) == 12
     assert collapse_step(degradation(at_half(0.4, 0.6, 0.6, 0.31), 0.5), fallen) is None
-    # Training success that stays up says that the last evaluation does not last.
+    # Training success that stays up does not show that the last evaluation lasts.
     assert collapse_step(half, training((20, 0.8))) is None
     # From 0.02 to 0 is all of it, and noise: two of 100 tasks.
     assert collapse_step(degradation(at_half(0.02, 0.02, 0.0), 0.5), fallen) is None
     assert collapse_step(None, fallen) is None
+
+
+def test_the_onset_is_not_before_the_peak():
+    # The peak is the mean of 0.7 and 0.75, at steps 33 and 44.
+    shares = enumerate((0.4, 0.5, 0.6, 0.7, 0.75, 0.1))
+    path = degradation(evals([(0.5, 11 * i, share) for i, share in shares]), 0.5)
+    assert (path.peak_from, path.peak_step) == (33, 44)
+    # Success of the first steps never comes back: 0.45, three quarters of 0.6, is not met from step 11 on. After step
+    # 33 the largest mean is 0.42, the level 0.315; means of steps 51 and 52: (4 x 0.42 + 0.1) / 5 = 0.356, 0.292.
+    success = training((6, 0.6), (44, 0.42), (5, 0.1))
+    assert collapse_onset(success) == 11
+    assert collapse_step(path, success) == 52
+    # It may begin between the two evaluations of the peak: 0.9 to 0.5 at steps 10 and 20, then nothing. The mean of
+    # step 10 is 0.8; 0.64 at step 11, 0.48 at 12.
+    early = degradation(at_half(0.4, 0.9, 0.5, 0.0), 0.5)
+    assert (early.peak_from, early.peak_step) == (10, 20)
+    assert collapse_step(early, training((10, 0.8), (20, 0.0))) == 12
+
+
+def test_a_fall_in_the_last_steps_is_neither_a_collapse_nor_none():
+    path = degradation(at_half(0.75, 0.75, 0.0), 0.5)
+    assert path.relative_drop == 1.0
+    # Nothing in the last step only: the mean of five is 0.6, above three quarters of 0.75 = 0.5625.
+    last = training((19, 0.75), (1, 0.0))
+    assert (collapse_step(path, last), late_fall(path, last)) == (None, True)
+    # In the last two: 0.45.
+    two = training((18, 0.75), (2, 0.0))
+    assert (collapse_step(path, two), late_fall(path, two)) == (20, False)
+    # Too short a run for a mean.
+    assert late_fall(path, training((2, 0.75), (2, 0.0)))
+    # 0.6 to 0.31 is no fall by half, 0.02 to 0 is noise.
+    assert not late_fall(degradation(at_half(0.6, 0.6, 0.31), 0.5), last)
+    assert not late_fall(degradation(at_half(0.02, 0.02, 0.0), 0.5), last)
+    assert not late_fall(None, last)

@@ -58,6 +58,18 @@ def test_many_seeds_are_counted(arena, runs):
     assert "  6 +, 2 -, 1 =  " in arena("compare", "a", "b").out
 
 
+def test_what_fell_at_the_end_and_what_chance_does_are_said(arena, runs):
+    for env in ("frozen_lake", "sokoban"):
+        runs_of_finals(runs, [0.6, 0.6, 0.6], [0.1, 0.6, 0.5], env=env)
+    told = arena("compare", "a", "b").out
+    assert "0 of 3, 1 at the end" in told
+    assert (
+        "\nAt the end: the last evaluation is below half of the peak, and training success does not show"
+        in told
+    )
+    assert "one or more is expected to exclude 0 by chance in 10 % of comparisons.\n" in told
+
+
 def test_json(arena, runs):
     runs_of_finals(runs, [0.5], [0.6])
     found = json.loads(arena("compare", "a", "b", "--json").out)

@@ -4,8 +4,11 @@ import math
 
 import pandas as pd
 
-from arena.report.findings import finding
+from arena.records.reader import load_evals, read_run
+from arena.report.findings import _repeats, finding
 from arena.report.wording import NBSP
+from arena.seeding import eval_task_seed
+from tests.synthetic import Size, write_cell
 
 PERCENT = f"{NBSP}%"
 
@@ -21,6 +24,7 @@ def cell(algo, seed, final, peak=None, start=0.3, best_start=0.4, state="done", 
             "degraded": peak - final > 0.15,
             "improved": final - best_start > 0.1,
             "collapse_step": math.nan,
+            "late_fall": False,
         }
         | more
     )
@@ -57,6 +61,21 @@ def test_collapses_are_counted_and_dated():
     assert told[-1].endswith("noise in 3 of 3 seeds. It collapsed in 2 of 3 seeds, from steps 26 to 28 on.")
     told = sentences(cell("cispo", 0, 0.1, peak=0.6, collapse_step=28))
     assert told[-1].endswith("noise in 1 of 1 seed. It collapsed in 1 of 1 seed, from step 28 on.")
+
+
+def test_a_fall_at_the_end_is_told_apart_from_a_collapse():
+    told = sentences(
+        cell("cispo", 0, 0.1, peak=0.6, collapse_step=28),
+        cell("cispo", 1, 0.1, peak=0.6, late_fall=True),
+        cell("cispo", 2, 0.4, peak=0.6),
+    )
+    assert told[-1].endswith(
+        "It collapsed in 1 of 3 seeds, from step 28 on. In 1 of 3 seeds it ended below half of its peak, and training "
+        "success does not show a lasting fall: too late to say whether it stays."
+    )
+    told = sentences(cell("cispo", 0, 0.1, peak=0.6, late_fall=True), cell("cispo", 1, 0.3, late_fall=None))
+    assert told[-1].count("collapsed") == 0
+    assert "noise in 1 of 2 seeds. In 1 of 2 seeds it ended below half" in told[-1]
 
 
 def test_overlapping_seeds_leave_the_order_open():
@@ -122,3 +141,22 @@ def test_equal_means_have_no_single_winner():
 
 def test_without_evaluations_nothing_is_claimed():
     assert sentences(cell("grpo", 0, float("nan"))) == ("No cell has an evaluation yet.",)
+
+
+def test_tasks_that_repeat_are_named_before_a_number_is_quoted(tmp_path):
+    size = Size(steps=1, groups=1, turns=1, tokens=2, eval_episodes=4, eval_every=1)
+    for env in ("frozen_lake", "sokoban", "line"):
+        write_cell(tmp_path, env, "grpo", 0, size)
+    run = read_run(tmp_path)
+    evals = load_evals(run.cells)
+    assert [note[:43] for note in _repeats(run, evals)] == ["Whether evaluation tasks of Line repeat is "]
+    # Three episodes of one lake and one of another: sqrt(0.25 x 10) / 4 = 0.395 in the place of 0.25.
+    lakes = [eval_task_seed("frozen_lake", 0, i) for i in (0, 0, 0, 2)]
+    seeds = [
+        lakes[e] if env == "frozen_lake" else s for env, e, s in evals[["env", "episode", "task_seed"]].values
+    ]
+    told, _ = _repeats(run, evals.assign(task_seed=seeds))
+    assert told == (
+        "Of 4 evaluation tasks of Frozen Lake 2 are distinct, the others repeat them: a standard error of up to 39.5 "
+        "points of one evaluation. What is called more than evaluation noise allows for it."
+    )
