@@ -157,6 +157,6 @@ def test_tasks_that_repeat_are_named_before_a_number_is_quoted(tmp_path):
     ]
     told, _ = _repeats(run, evals.assign(task_seed=seeds))
     assert told == (
-        "Of 4 evaluation tasks of Frozen Lake 2 are distinct, the others repeat them: a standard error of up to 39.5 "
+        "Of 4 evaluation tasks of FrozenLake 2 are distinct, the others repeat them: a standard error of up to 39.5 "
         "points of one evaluation. What is called more than evaluation noise allows for it."
     )
