@@ -167,6 +167,8 @@ class FrozenLake(TextEnv):
             raise ValueError(
                 f"p_frozen must be from 0.2 to 0.95 (else maps are too rare or too few), given {p_frozen!r}"
             )
+        if not isinstance(slippery, bool):
+            raise ValueError(f"slippery must be true or false, given {slippery!r}")
         if not 0 < success_rate <= 1:
             raise ValueError(f"success_rate must be above 0 and at most 1, given {success_rate!r}")
         if self.max_moves < 2 * (size - 1):

@@ -301,6 +301,8 @@ class WebShop(TextEnv):
         self.expert_search = _one_of("expert_search", expert_search, ("all", "kind"))
         self.goals = _one_of("goals", goals, ("synthetic", "human"))
         self.held_out = _one_of("held_out", held_out, ("test", "evaluation"))
+        if data is None and (goals, held_out) != ("synthetic", "test"):
+            raise ValueError("goals and held_out choose among the goals of WebShop's own files: give data too")
         if data is not None and observation == "compact":
             raise ValueError(
                 "data needs observation 'full': the compact words are those of the generated catalogue"
