@@ -31,7 +31,7 @@ from pydantic.fields import FieldInfo
 from arena.errors import UsageError, unknown_name
 
 #: Entry-point group through which installed packages offer methods.
-ENTRY_POINTS = "arena.algorithms"
+ALGORITHM_ENTRY_POINTS = "arena.algorithms"
 #: And environments.
 ENV_ENTRY_POINTS = "arena.envs"
 #: What a BC start depends on.
@@ -487,7 +487,7 @@ def base_of(spec: str) -> str:
 
 
 @cache
-def installed(group: str = ENTRY_POINTS) -> Mapping[str, EntryPoint]:
+def installed(group: str) -> Mapping[str, EntryPoint]:
     """What installed packages offer in a group, by name; looked up once, because it reads every package."""
     return {entry.name: entry for entry in entry_points(group=group)}
 
@@ -501,7 +501,7 @@ def code_of(spec: str) -> dict[str, str]:
     if path:
         return {path: digest_of(path)}
     name = rest.split(":")[0].split("+")[0]
-    return version_of(name, installed().get(name))
+    return version_of(name, installed(ALGORITHM_ENTRY_POINTS).get(name))
 
 
 def digest_of(path: str) -> str:

@@ -1,11 +1,13 @@
-"""A user's own Python file as a module."""
+"""A user's own code: a Python file as a module, and what an entry point names."""
 
 from __future__ import annotations
 
 import hashlib
 import sys
 import types
+from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 from arena.errors import UsageError
 
@@ -30,3 +32,13 @@ def module_of(path: Path) -> types.ModuleType:
             del sys.modules[name]
             raise UsageError(f"{path} does not run: {type(error).__name__}: {error}.") from error
     return sys.modules[name]
+
+
+def entry_value(entry: EntryPoint) -> Any:
+    """What an entry point names. Raises UsageError if it does not load."""
+    try:
+        return entry.load()
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"entry point '{entry.name}' of {entry.group} ({entry.value}) does not load: {error!r}."
+        ) from error

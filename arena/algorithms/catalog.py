@@ -34,7 +34,7 @@ from arena.algorithms.masking import Mask, SequenceMask
 from arena.algorithms.values import Critic, SharedValue
 from arena.algorithms.weighting import ActFocus, Weighting
 from arena.errors import UsageError, unknown_name
-from arena.recipe import Recipe, file_of, installed
+from arena.recipe import ALGORITHM_ENTRY_POINTS, Recipe, file_of, installed
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ def _named(name: str) -> Algorithm:
         raise UsageError(f"'{name}': a file needs the method's name, as in './mine.py:my_method'.")
     if name in CATALOG:
         return CATALOG[name]
-    others = installed()
+    others = installed(ALGORITHM_ENTRY_POINTS)
     if name not in others:
         raise unknown_name(
             "algorithm", name, [*CATALOG, *others], f"Modifiers after '+': {', '.join(sorted(MODIFIERS))}."
@@ -234,7 +234,11 @@ def _named(name: str) -> Algorithm:
 
 def table() -> list[dict[str, str]]:
     """One row per named method, ours and installed ones: its parts in words, for `arena list algos` and the docs."""
-    others = [_installed_row(entry) for name, entry in installed().items() if name not in CATALOG]
+    others = [
+        _installed_row(entry)
+        for name, entry in installed(ALGORITHM_ENTRY_POINTS).items()
+        if name not in CATALOG
+    ]
     return [_row(a.name, a, a.source) for a in CATALOG.values()] + others
 
 

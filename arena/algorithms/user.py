@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from arena.errors import UsageError, unknown_name
-from arena.recipe import ENTRY_POINTS
-from arena.userfile import module_of
+from arena.userfile import entry_value, module_of
 
 
 def load_file(reference: str, kind: type) -> Any:
@@ -31,13 +30,7 @@ def load_file(reference: str, kind: type) -> Any:
 
 def load_entry_point(entry: EntryPoint, kind: type) -> Any:
     """The object of type `kind` that an entry point names."""
-    try:
-        value = entry.load()
-    except (Exception, SystemExit) as error:
-        raise UsageError(
-            f"entry point '{entry.name}' of {ENTRY_POINTS} ({entry.value}) does not load: {error!r}."
-        ) from error
-    return _made(value, kind, f"{entry.name} ({entry.value})")
+    return _made(entry_value(entry), kind, f"{entry.name} ({entry.value})")
 
 
 def _is_maker(value: Any, module: Any) -> bool:

@@ -153,3 +153,10 @@ def split_of_content(content: str, eval_share: float) -> Split:
     """The split a task belongs to, by a hash of its content."""
     value = int.from_bytes(hashlib.sha256(content.encode()).digest()[:4], "big") / 2**32
     return "eval" if value < eval_share else "train"
+
+
+def whole_number(what: str, value: int, low: int, high: int) -> int:
+    """The option `what` if it is a whole number from `low` to `high`. Raises ValueError."""
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise ValueError(f"{what} must be a whole number from {low} to {high}, given {value!r}")
+    return value

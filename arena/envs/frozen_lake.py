@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from arena.envs import several
-from arena.envs.base import TextEnv
+from arena.envs.base import TextEnv, whole_number
 from arena.errors import UsageError
 
 ICE, HOLE, GOAL, PLAYER, PLAYER_IN_HOLE, PLAYER_AT_GOAL = "_HGPX√"
@@ -155,14 +155,13 @@ class FrozenLake(TextEnv):
         actions_per_turn: int = 1,
     ) -> None:
         super().__init__(max_turns=max_turns, observation=observation)
+        whole_number("size", size, 3, 9)
         self.actions_per_turn = several.checked(actions_per_turn)
         #: Moves that an episode has at most.
         self.max_moves = max_turns * actions_per_turn
         if actions_per_turn > 1:  # else the class's own bound holds
             share = several.action_share(actions_per_turn, 26)
             self.largest_action_share = share
-        if not isinstance(size, int) or isinstance(size, bool) or not 3 <= size <= 9:
-            raise ValueError(f"size must be a whole number from 3 to 9, given {size!r}")
         if not 0.2 <= p_frozen <= 0.95:
             raise ValueError(
                 f"p_frozen must be from 0.2 to 0.95 (else maps are too rare or too few), given {p_frozen!r}"

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Container
 
+from arena.envs.base import whole_number
+
 SEPARATOR = "||"
 _MOST = 10
 
 
 def checked(actions_per_turn: int) -> int:
     """The option if it is a number of actions. Raises ValueError."""
-    whole = isinstance(actions_per_turn, int) and not isinstance(actions_per_turn, bool)
-    if not whole or not 1 <= actions_per_turn <= _MOST:
-        raise ValueError(
-            f"actions_per_turn must be a whole number from 1 to {_MOST}, given {actions_per_turn!r}"
-        )
-    return actions_per_turn
+    return whole_number("actions_per_turn", actions_per_turn, 1, _MOST)
 
 
 def understood(text: str, known: Container[str], most: int) -> tuple[str, ...]:

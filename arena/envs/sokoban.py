@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from arena.envs import several
-from arena.envs.base import TextEnv
+from arena.envs.base import TextEnv, whole_number
 from arena.errors import UsageError
 
 WALL, FLOOR, TARGET, BOX, PLAYER, BOX_ON_TARGET, PLAYER_ON_TARGET = "#_OXP√S"
@@ -197,11 +197,11 @@ class Sokoban(TextEnv):
     ) -> None:
         super().__init__(max_turns=max_turns, observation=observation)
         self.actions_per_turn = several.checked(actions_per_turn)
-        self.size = _whole("size", size, 5, 10)
-        self.boxes = _whole("boxes", boxes, 1, min(4, size - 3))
+        self.size = whole_number("size", size, 5, 10)
+        self.boxes = whole_number("boxes", boxes, 1, min(4, size - 3))
         longest = 10 + 4 * (size - 6) + 4 * (boxes - 1) if max_solution is None else max_solution
-        self.max_solution = min(_whole("max_solution", longest, 1, 200), max_turns * actions_per_turn)
-        self.min_solution = _whole("min_solution", min_solution, 1, self.max_solution)
+        self.max_solution = min(whole_number("max_solution", longest, 1, 200), max_turns * actions_per_turn)
+        self.min_solution = whole_number("min_solution", min_solution, 1, self.max_solution)
         if actions_per_turn > 1:  # else the class's own bound holds
             share = several.action_share(actions_per_turn, 26)
             self.largest_action_share = share
@@ -444,10 +444,3 @@ def _compass(offset: tuple[int, int]) -> tuple[str, str, str, str]:
     vertical = "south" if rows > 0 else "north" if rows else "none"
     horizontal = "east" if columns > 0 else "west" if columns else "none"
     return vertical, str(abs(rows)), horizontal, str(abs(columns))
-
-
-def _whole(what: str, value: int, low: int, high: int) -> int:
-    """`value` if it is a whole number from `low` to `high`. Raises ValueError."""
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise ValueError(f"{what} must be a whole number from {low} to {high}, given {value!r}")
-    return value

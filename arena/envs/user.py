@@ -14,8 +14,7 @@ import gymnasium
 
 from arena.envs.base import TextEnv
 from arena.errors import UsageError, unknown_name
-from arena.recipe import ENV_ENTRY_POINTS
-from arena.userfile import module_of
+from arena.userfile import entry_value, module_of
 
 _PAGE = "docs/envs/writing-your-own.md has an example"
 
@@ -32,13 +31,7 @@ def load_file(reference: str) -> type[TextEnv]:
 
 def load_entry_point(entry: EntryPoint) -> type[TextEnv]:
     """The class that an entry point names. Raises UsageError if there is none that can be used."""
-    try:
-        value = entry.load()
-    except (Exception, SystemExit) as error:
-        raise UsageError(
-            f"entry point '{entry.name}' of {ENV_ENTRY_POINTS} ({entry.value}) does not load: {error!r}."
-        ) from error
-    return _checked(value, f"{entry.name} ({entry.value})")
+    return _checked(entry_value(entry), f"{entry.name} ({entry.value})")
 
 
 def _is_own(value: Any) -> bool:

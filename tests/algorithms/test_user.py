@@ -14,7 +14,7 @@ import torch
 from arena import recipe
 from arena.algorithms import LossInputs, catalog, get_algorithm, policy_loss
 from arena.errors import UsageError
-from arena.recipe import ENTRY_POINTS, code_of, resolve
+from arena.recipe import ALGORITHM_ENTRY_POINTS, code_of, resolve
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -122,10 +122,10 @@ def test_installed_methods(mine, monkeypatch):
     (mine.parent / "arena_test_plugin.py").write_text(readme_example())
     monkeypatch.syspath_prepend(mine.parent)
     entries = {
-        "squash": EntryPoint("squash", "arena_test_plugin:my_method", ENTRY_POINTS),
-        "broken": EntryPoint("broken", "arena_test_plugin:nothing", ENTRY_POINTS),
+        "squash": EntryPoint("squash", "arena_test_plugin:my_method", ALGORITHM_ENTRY_POINTS),
+        "broken": EntryPoint("broken", "arena_test_plugin:nothing", ALGORITHM_ENTRY_POINTS),
     }
-    monkeypatch.setattr(catalog, "installed", lambda: entries)
+    monkeypatch.setattr(catalog, "installed", lambda group: entries)
     assert get_algorithm("squash:width=0.7+gigpo").clip.width == 0.7
     with pytest.raises(UsageError, match=r"unknown algorithm 'squish'\. Did you mean 'squash'\?"):
         get_algorithm("squish")
@@ -161,12 +161,12 @@ def test_entry_points_are_those_of_the_group(monkeypatch):
     monkeypatch.setattr(
         recipe, "entry_points", lambda *, group: [entry] if group == "arena.algorithms" else []
     )
-    assert recipe.installed.__wrapped__() == {"squash": entry}
+    assert recipe.installed.__wrapped__(ALGORITHM_ENTRY_POINTS) == {"squash": entry}
 
 
 def test_the_version_of_an_installed_method_is_part_of_the_recipe(monkeypatch):
     dist = SimpleNamespace(name="arena-squash", version="1.2")
     entry = SimpleNamespace(name="squash", dist=dist)
-    monkeypatch.setattr(recipe, "installed", lambda: {"squash": entry})
+    monkeypatch.setattr(recipe, "installed", lambda group: {"squash": entry})
     assert code_of("squash:width=0.7+gigpo") == {"squash": "arena-squash==1.2"}
     assert code_of("grpo+gigpo") == {}

@@ -21,7 +21,7 @@ from arena.envs.alfworld.games import draw_recorded, game_paths
 from arena.envs.alfworld.household import LAMP, OBJECTS, ROOMS, draw_game
 from arena.envs.alfworld.textworld_engine import TextworldEngine, engine_parts, logic, original_game
 from arena.envs.alfworld.world import TASK_TYPES, Command, Game, World
-from arena.envs.base import TextEnv, split_of_seed
+from arena.envs.base import TextEnv, split_of_seed, whole_number
 from arena.errors import UsageError
 from arena.seeding import stream_seed
 
@@ -101,10 +101,10 @@ class AlfWorld(TextEnv):
             raise ValueError(
                 f"tasks must be some of {', '.join(TASK_TYPES)}, given {unknown if tasks else '()'}"
             )
-        self.receptacles = _whole("receptacles", receptacles, 4, 15)
-        self.objects = _whole("objects", objects, 2, 30)
+        self.receptacles = whole_number("receptacles", receptacles, 4, 15)
+        self.objects = whole_number("objects", objects, 2, 30)
         longest = max_turns if max_solution is None else max_solution
-        self.max_solution = min(_whole("max_solution", longest, 2, 1000), max_turns)
+        self.max_solution = min(whole_number("max_solution", longest, 2, 1000), max_turns)
         if eval_games not in ("valid_seen", "valid_unseen"):
             raise ValueError(f"eval_games must be 'valid_seen' or 'valid_unseen', given {eval_games!r}")
         self.engine, self.data, self.eval_games = engine, data, eval_games
@@ -358,9 +358,3 @@ def _content(game: Game) -> str:
         for receptacle, content in zip(game.receptacles, game.start.contents, strict=True)
     ]
     return "\n".join([str(game.task), *places])
-
-
-def _whole(name: str, value: int, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ValueError(f"{name} must be a whole number from {low} to {high}, given {value}")
-    return value

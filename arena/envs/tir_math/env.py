@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from arena.envs.base import TextEnv, split_of_content, split_of_seed
+from arena.envs.base import TextEnv, split_of_content, split_of_seed, whole_number
 from arena.envs.tir_math import problems
 from arena.envs.tir_math.grading import is_correct
 from arena.envs.tir_math.problems import TEMPLATES, Problem, spoken, unspoken
@@ -97,7 +97,7 @@ class TirMath(TextEnv):
         if max_turns < 2:
             raise ValueError("max_turns must be at least 2: one to run a program and one to answer")
         self.kinds = _kinds(kinds)
-        self.digits, self.steps = _whole("digits", digits, 1, 6), _whole("steps", steps, 1, 6)
+        self.digits, self.steps = whole_number("digits", digits, 1, 6), whole_number("steps", steps, 1, 6)
         if not 0 <= hard <= 1:
             raise ValueError(f"hard must be from 0 to 1, given {hard!r}")
         self.hard = hard
@@ -108,7 +108,7 @@ class TirMath(TextEnv):
         if not 0.01 <= seconds <= 60:
             raise ValueError(f"seconds must be from 0.01 to 60, given {seconds!r}")
         self.sandbox, self.void_ends = sandbox, void_ends
-        self.limits = Limits(seconds=seconds, output=_whole("output", output, 1, 8000))
+        self.limits = Limits(seconds=seconds, output=whole_number("output", output, 1, 8000))
         self._gym = gym
         self._lists = self._read_files(gym, data, eval_data)
         if observation == "compact" and (gym or data):
@@ -329,10 +329,3 @@ def _kinds(kinds: Sequence[str] | str) -> tuple[str, ...]:
     if not given or set(given) - set(TEMPLATES):
         raise ValueError(f"kinds must be some of {list(TEMPLATES)}, given {list(given)}")
     return given
-
-
-def _whole(what: str, value: int, low: int, high: int) -> int:
-    """`value` if it is a whole number from `low` to `high`. Raises ValueError."""
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise ValueError(f"{what} must be a whole number from {low} to {high}, given {value!r}")
-    return value

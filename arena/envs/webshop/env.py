@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from arena.envs.base import TextEnv, split_of_seed
+from arena.envs.base import TextEnv, split_of_seed, whole_number
 from arena.envs.webshop.catalogue import DEPARTMENTS, Product, generated_catalogue
 from arena.envs.webshop.goals import draw_goal
 from arena.envs.webshop.original import Files, GoalKind, find_files, load
@@ -294,15 +294,17 @@ class WebShop(TextEnv):
         self.reward = _one_of("reward", reward, ("success", "score"))
         most = len(LETTERS) if observation == "compact" else 50
         results = (4 if observation == "compact" else 10) if results is None else results
-        self.view = View(observation, _whole("results", results, 1, most))
-        self.attributes = _whole("attributes", attributes, 1, 2)
-        self.options = _whole("options", options, 0, 2)
-        self.catalogue = _whole("catalogue", catalogue, 0, 2**31)
+        self.view = View(observation, whole_number("results", results, 1, most))
+        self.attributes = whole_number("attributes", attributes, 1, 2)
+        self.options = whole_number("options", options, 0, 2)
+        self.catalogue = whole_number("catalogue", catalogue, 0, 2**31)
         self.expert_search = _one_of("expert_search", expert_search, ("all", "kind"))
         self.goals = _one_of("goals", goals, ("synthetic", "human"))
         self.held_out = _one_of("held_out", held_out, ("test", "evaluation"))
         if data is None and (goals, held_out) != ("synthetic", "test"):
-            raise ValueError("goals and held_out choose among the goals of WebShop's own files: give data too")
+            raise ValueError(
+                "goals and held_out choose among the goals of WebShop's own files: give data too"
+            )
         if data is not None and observation == "compact":
             raise ValueError(
                 "data needs observation 'full': the compact words are those of the generated catalogue"
@@ -429,11 +431,4 @@ def _file_store(files: Files, goals: GoalKind) -> Store:
 def _one_of(what: str, value: Any, allowed: tuple[str, ...]) -> Any:
     if value not in allowed:
         raise ValueError(f"{what} must be one of {', '.join(allowed)}, given {value!r}")
-    return value
-
-
-def _whole(what: str, value: int, low: int, high: int) -> int:
-    """`value` if it is a whole number from `low` to `high`. Raises ValueError."""
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise ValueError(f"{what} must be a whole number from {low} to {high}, given {value!r}")
     return value
