@@ -42,7 +42,7 @@ $(VENV)/.installed: $(VENV)/.torch $(SOURCES)
 	touch $@
 
 $(VENV)/.tested: $(VENV)/.torch $(SOURCES)
-	$(BIN)/python -m pip install --quiet --editable ".[test]"
+	$(BIN)/python -m pip install --quiet --editable ".[test,alfworld,reasoning]"
 	touch $@ $(VENV)/.installed
 
 $(VENV)/.peers: $(VENV)/.tested Makefile

@@ -260,7 +260,7 @@ def file_problems(path: str | Path) -> tuple[Problem, ...]:
 
 def gym_problem(rng: np.random.Generator, name: str) -> Problem:
     """A problem of a reasoning-gym dataset."""
-    import reasoning_gym  # ty: ignore[import-not-found]
+    import reasoning_gym
 
     entry = reasoning_gym.create_dataset(name, size=1, seed=int(rng.integers(1 << 31)))[0]
     return Problem(entry["question"].strip(), str(entry["answer"]).strip())
@@ -273,7 +273,7 @@ def check_gym(name: str) -> None:
             f"reasoning-gym datasets with whole numbers as answers are {list(GYM_DATASETS)}, given {name!r}"
         )
     try:
-        import reasoning_gym  # noqa: F401  # ty: ignore[import-not-found]
+        import reasoning_gym  # noqa: F401
     except ImportError as error:
         raise ValueError(
             f"dataset {name!r} needs the package reasoning-gym: pip install 'arlarena[reasoning]'"
