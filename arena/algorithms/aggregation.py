@@ -34,10 +34,15 @@ def denominators(
 ) -> Denominators:
     """The denominators of a whole mini-batch. Sequences without a response token do not count; a turn is a run of
     sampled tokens."""
-    units = Units.of(sequence_id, mask)
+    return denominators_of(torch.where(mask, weight, 0), Units.of(sequence_id, mask))
+
+
+def denominators_of(weight: Float[Tensor, "rows tokens"], units: Units) -> Denominators:
+    """As `denominators`, of weights that are 0 outside `units.mask`."""
+    mask = units.mask
     return Denominators(
-        weight=float(weight.masked_fill(~mask, 0).sum(dtype=torch.float64)),
-        tokens=float(mask.sum()),
+        weight=float(weight.sum(dtype=torch.float64)),
+        tokens=float(units.tokens.sum()),
         sequences=float((units.tokens > 0).sum()),
         turns=float((mask & ~functional.pad(mask, (1, -1))).sum()),
     )
@@ -77,8 +82,7 @@ class TokenMean:
         sequences: float,
     ) -> Float[Tensor, ""]:
         """sum(w v) / sum(w)."""
-        weighted = (values * weight).masked_fill(~units.mask, 0)
-        return weighted.sum() / max(weight_total, 1e-12)
+        return torch.where(units.mask, values * weight, 0).sum() / max(weight_total, 1e-12)
 
 
 @dataclass(frozen=True)

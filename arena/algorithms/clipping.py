@@ -48,7 +48,7 @@ class Clip(Protocol):
 
 def _bounded_exp(log_ratio: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The ratio of a log ratio, bounded before exp."""
-    return log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp()
+    return log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO).exp_()
 
 
 def _sequence_ratio(log_ratio: Float[Tensor, "rows tokens"], units: Units) -> Float[Tensor, "rows tokens"]:
@@ -68,7 +68,7 @@ def _pessimistic(
     clipped_low = (advantage < 0) & (ratio < 1 - low)
     clipped_high = (advantage > 0) & (ratio > 1 + high)
     # The minimum is the clipped side exactly where the clip acts, and there it has no gradient.
-    applied = ratio.masked_fill(clipped_low, 1 - low).masked_fill(clipped_high, 1 + high)
+    applied = torch.where(clipped_low, 1 - low, torch.where(clipped_high, 1 + high, ratio))
     return Surrogate(applied * advantage, applied.detach(), clipped_low, clipped_high)
 
 
@@ -150,8 +150,8 @@ class WeightClip:
         units: Units,
     ) -> Surrogate:
         """sg(clip(w, 1-low, 1+high)) A log pi per token."""
-        ratio = _bounded_exp((logprob - old_logprob).detach())
-        weight = ratio.clamp(1 - self.clip_low, 1 + self.clip_high)
+        ratio = _bounded_exp(logprob.detach() - old_logprob)
+        weight = ratio.clamp_(1 - self.clip_low, 1 + self.clip_high)
         never = torch.zeros_like(units.mask)
         return Surrogate(weight * advantage * logprob, weight, never, never)
 

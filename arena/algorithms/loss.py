@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from arena.algorithms.aggregation import Denominators, denominators
+from arena.algorithms.aggregation import Denominators, denominators_of
 from arena.algorithms.catalog import Algorithm
 from arena.algorithms.clipping import MAX_LOG_RATIO
 from arena.algorithms.units import Units
@@ -55,16 +55,20 @@ class LossOutput:
 
 
 def token_weights(inputs: LossInputs, algorithm: Algorithm) -> Float[Tensor, "rows tokens"]:
-    """A token's weight: 1 if sampled, or the algorithm's weighting. Raises ValueError when it lacks its inputs."""
+    """A token's weight, detached: 1 if sampled, or the algorithm's weighting; 0 if not sampled.
+
+    Raises ValueError when it lacks its inputs.
+    """
     if inputs.weight is not None:
-        return inputs.weight
+        return torch.where(inputs.mask, inputs.weight, 0).detach()
     if algorithm.weighting is None:
         return inputs.mask.to(inputs.old_logprob.dtype)
     if inputs.role is None or inputs.energy is None:
         raise ValueError(f"'{algorithm.name}' weights tokens: LossInputs needs role and energy, or weight")
     action = inputs.role == ROLES.index("action")
     statistics = inputs.energy_statistics or energy_statistics(inputs.energy, action, inputs.mask)
-    return algorithm.weighting(action, inputs.energy, statistics)
+    weight = algorithm.weighting(action, inputs.energy, statistics)
+    return torch.where(inputs.mask, weight, 0).detach()
 
 
 def policy_loss(inputs: LossInputs, algorithm: Algorithm) -> LossOutput:
@@ -75,23 +79,23 @@ def policy_loss(inputs: LossInputs, algorithm: Algorithm) -> LossOutput:
     """
     mask = inputs.mask
     units = Units.of(inputs.sequence_id, mask)
-    outside = ~mask
-    logprob = inputs.logprob.masked_fill(outside, 0)
-    old_logprob = inputs.old_logprob.masked_fill(outside, 0)
-    advantage = inputs.advantage.masked_fill(outside, 0)
-    weight = token_weights(inputs, algorithm).masked_fill(outside, 0).detach()
-    totals = inputs.denominators or denominators(mask, weight, inputs.sequence_id)
+    # `where` and not `masked_fill`: one pass over the tensor in the place of a copy and a pass, also backwards.
+    logprob = torch.where(mask, inputs.logprob, 0)
+    old_logprob = torch.where(mask, inputs.old_logprob, 0)
+    advantage = torch.where(mask, inputs.advantage, 0)
+    weight = token_weights(inputs, algorithm)
+    totals = inputs.denominators or denominators_of(weight, units)
 
     surrogate = algorithm.clip(logprob, old_logprob, advantage, units)
-    log_ratio = (logprob - old_logprob).detach()
+    log_ratio = logprob.detach() - old_logprob
     objective, masked = surrogate.objective, torch.zeros_like(mask)
     if algorithm.mask is not None:
         masked = algorithm.mask(log_ratio, advantage, units)
-        objective = objective.masked_fill(masked, 0)
+        objective = torch.where(masked, 0, objective)
     if algorithm.correction is not None:
         if inputs.sampler_logprob is None:
             raise ValueError(f"'{algorithm.name}' corrects for the sampler: LossInputs needs sampler_logprob")
-        sampler_logprob = inputs.sampler_logprob.masked_fill(outside, 0)
+        sampler_logprob = torch.where(mask, inputs.sampler_logprob, 0)
         objective = objective * algorithm.correction(old_logprob, sampler_logprob)
     loss = -algorithm.aggregation(objective, weight, units, totals.weight, totals.sequences)
     return LossOutput(
@@ -120,7 +124,6 @@ def kl_loss(
     sequence_id: Int[Tensor, "rows tokens"] | None = None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "rows tokens"]]:
     """The KL penalty, aggregated like the policy loss but with every response token at weight 1, and its tokens."""
-    outside = ~mask
-    kl = kl_k3(logprob.masked_fill(outside, 0), ref_logprob.masked_fill(outside, 0))
+    kl = kl_k3(torch.where(mask, logprob, 0), torch.where(mask, ref_logprob, 0))
     units = Units.of(sequence_id, mask)
     return algorithm.aggregation(kl, mask.to(kl.dtype), units, totals.tokens, totals.sequences), kl.detach()

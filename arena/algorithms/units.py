@@ -33,7 +33,7 @@ class Units:
 
     def sum(self, values: Float[Tensor, "rows tokens"]) -> Float[Tensor, " units"]:
         """Sum of the masked values of each sequence."""
-        masked = values.masked_fill(~self.mask, 0)
+        masked = torch.where(self.mask, values, 0)
         if self.index is None:
             return masked.sum(1)
         return masked.new_zeros(self.count).index_add(0, self.index.reshape(-1), masked.reshape(-1))
