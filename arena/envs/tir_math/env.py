@@ -60,7 +60,8 @@ class TirMath(TextEnv):
     most operations of a `sum` or `relation` (1 to 6), `hard` the chance that a number or such a chain has them all;
     `gym` is a dataset of reasoning-gym to draw from instead, `data` a JSONL file of problems, `eval_data` one for the
     evaluation split. `sandbox` is "monty" or "bwrap", `seconds` and `output` limit a program's time and the characters
-    that are shown of its output. `void_ends` ends an episode at its first void turn.
+    that are shown of its output. `void_ends` ends an episode at its first void turn. `expert_head` is the share of problems
+    that the expert answers from its head, without a program: right, but not to be learned by copying it.
     """
 
     name: ClassVar[str] = "tir_math"
@@ -92,6 +93,7 @@ class TirMath(TextEnv):
         seconds: float = 1.0,
         output: int = 1000,
         void_ends: bool = False,
+        expert_head: float = 0.0,
     ) -> None:
         super().__init__(max_turns=max_turns, observation=observation)
         if max_turns < 2:
@@ -101,6 +103,9 @@ class TirMath(TextEnv):
         if not 0 <= hard <= 1:
             raise ValueError(f"hard must be from 0 to 1, given {hard!r}")
         self.hard = hard
+        if not 0 <= expert_head <= 1:
+            raise ValueError(f"expert_head must be from 0 to 1, given {expert_head!r}")
+        self.expert_head = expert_head
         if sandbox not in SANDBOXES:
             raise ValueError(f"sandbox must be one of {list(SANDBOXES)}, given {sandbox!r}")
         if sandbox == "bwrap" and (reason := bwrap_refusal()):
@@ -174,9 +179,10 @@ class TirMath(TextEnv):
         return self._observation(), float(self._success), terminated, truncated, self._info(admissible)
 
     def expert_action(self) -> str:
-        """Runs the program that solves the problem until its output is there, then answers with it."""
+        """Runs the program that solves the problem until its output is there, then answers with it; answers at once
+        where it needs no program."""
         answer = self.problem.answer
-        if not self.problem.program or (self._outputs and self._outputs[-1] == answer):
+        if self._in_head() or (self._outputs and self._outputs[-1] == answer):
             return self._answer(answer)
         return self._program(self.problem.program)
 
@@ -198,6 +204,13 @@ class TirMath(TextEnv):
         seen = [output for output in dict.fromkeys(self._outputs) if re.fullmatch("-?[0-9]{1,12}", output)]
         answers = seen or re.findall("[0-9]+", problem.text)[:1]
         return (*_programs(problem, self.observation_style), *map(self._answer, answers))
+
+    def _in_head(self) -> bool:
+        """Whether the expert answers without a program; always the same for the same problem."""
+        if not self.problem.program or not self.expert_head:
+            return not self.problem.program
+        draw = np.random.default_rng(stream_seed("head", self.name, _content(self.problem))).random()
+        return bool(draw < self.expert_head)
 
     def _program(self, program: str) -> str:
         return _written(program, self.observation_style)

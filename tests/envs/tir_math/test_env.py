@@ -267,6 +267,18 @@ def test_a_program_cannot_reach_the_solution():
         env.reset(seed=11)
 
 
+def test_the_expert_answers_a_share_from_its_head():
+    env, first = TirMath(expert_head=0.7), []
+    for seed in range(200):
+        env.reset(seed=seed)
+        first.append(env.expert_action())
+        assert env.expert_action() == first[-1]
+        assert env.step(first[-1])[1] == float(first[-1].startswith("answer"))
+    share = sum(action.startswith("answer") for action in first) / len(first)
+    assert 0.6 < share < 0.8  # three standard errors of 200 draws
+    assert all(started(seed=seed).expert_action().startswith("python") for seed in range(20))
+
+
 def test_the_expert_recovers_from_a_wrong_program():
     env = started(kinds="sum", seed=11)
     env.step(env.admissible_actions()[1])
@@ -349,6 +361,7 @@ def test_problems_of_reasoning_gym():
         ({"kinds": ()}, "kinds must be some of"),
         ({"digits": 0}, "digits must be a whole number from 1 to 6, given 0"),
         ({"hard": 1.5}, "hard must be from 0 to 1, given 1.5"),
+        ({"expert_head": -0.1}, "expert_head must be from 0 to 1, given -0.1"),
         ({"steps": 7}, "steps must be a whole number from 1 to 6, given 7"),
         ({"sandbox": "none"}, r"sandbox must be one of \['monty', 'bwrap'\], given 'none'"),
         ({"seconds": 0}, "seconds must be from"),
