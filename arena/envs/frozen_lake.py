@@ -96,6 +96,11 @@ class Lake:
                     frontier.append(before)
         return known
 
+    @cached_property
+    def without_holes(self) -> Lake:
+        """The same lake with ice in the place of its holes."""
+        return Lake(tuple(row.replace(HOLE, ICE) for row in self.rows))
+
     def slips(self, action: str, cell: int) -> tuple[int, int, int]:
         """Cells after a slip to one side, the intended move and a slip to the other, in Gymnasium's order."""
         at = _CIRCLE.index(action)
@@ -129,7 +134,8 @@ class FrozenLake(TextEnv):
 
     Args (options): `size` is the side of the map (3 to 9), `p_frozen` the chance that a cell is ice,
     `slippery` whether moves slip, `success_rate` the chance of the intended move on slippery ice, `actions_per_turn`
-    how many actions a turn may have, joined by `||`.
+    how many actions a turn may have, joined by `||`. With `harmless_holes` a hole is shown and is walked over as ice,
+    which the expert does: for demonstrations of one who does not know what holes do.
 
     On slippery ice the slips are drawn from `np_random`: two episodes of one seed with the same actions meet
     the same slips, unless `reset(options={"dynamics": seed})` seeds the slips apart from the task.
@@ -153,6 +159,7 @@ class FrozenLake(TextEnv):
         slippery: bool = False,
         success_rate: float = 1 / 3,
         actions_per_turn: int = 1,
+        harmless_holes: bool = False,
     ) -> None:
         super().__init__(max_turns=max_turns, observation=observation)
         whole_number("size", size, 3, 9)
@@ -166,15 +173,16 @@ class FrozenLake(TextEnv):
             raise ValueError(
                 f"p_frozen must be from 0.2 to 0.95 (else maps are too rare or too few), given {p_frozen!r}"
             )
-        if not isinstance(slippery, bool):
-            raise ValueError(f"slippery must be true or false, given {slippery!r}")
+        for option, given in (("slippery", slippery), ("harmless_holes", harmless_holes)):
+            if not isinstance(given, bool):
+                raise ValueError(f"{option} must be true or false, given {given!r}")
         if not 0 < success_rate <= 1:
             raise ValueError(f"success_rate must be above 0 and at most 1, given {success_rate!r}")
         if self.max_moves < 2 * (size - 1):
             needed = -(2 * (1 - size) // actions_per_turn)
             raise ValueError(f"a map of size {size} needs at least {needed} turns, max_turns is {max_turns}")
         self.size, self.p_frozen = size, p_frozen
-        self.slippery, self.success_rate = slippery, success_rate
+        self.slippery, self.success_rate, self.harmless_holes = slippery, success_rate, harmless_holes
         self.deterministic = not slippery
         self._lake: Lake | None = None
         self._chances: list[list[float]] | None = None
@@ -199,6 +207,11 @@ class FrozenLake(TextEnv):
             raise RuntimeError("call reset first")
         return self._lake
 
+    @property
+    def ground(self) -> Lake:
+        """What is walked on: the lake, without its holes where they do no harm."""
+        return self.lake.without_holes if self.harmless_holes else self.lake
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[str, dict[str, Any]]:
@@ -221,7 +234,7 @@ class FrozenLake(TextEnv):
         if self._ended:
             raise RuntimeError("the episode has ended: call reset")
         moves = several.understood(action, _STEPS, self.actions_per_turn)
-        cells, cell = self.lake.cells, ICE
+        cells, cell = self.ground.cells, ICE
         for move in moves:
             self._player = self._landing(move)
             cell = cells[self._player]
@@ -246,9 +259,9 @@ class FrozenLake(TextEnv):
             moves, cell = [self._nearer(self._player)], self._player
             while (
                 len(moves) < self.actions_per_turn
-                and self.lake.cells[self.lake.moved[moves[-1]][cell]] == ICE
+                and self.ground.cells[self.ground.moved[moves[-1]][cell]] == ICE
             ):
-                cell = self.lake.moved[moves[-1]][cell]
+                cell = self.ground.moved[moves[-1]][cell]
                 moves.append(self._nearer(cell))
             return f" {several.SEPARATOR} ".join(moves)
         left = max(0, self.max_turns - self._turns - 1)
@@ -257,7 +270,7 @@ class FrozenLake(TextEnv):
 
     def _nearer(self, cell: int) -> str:
         """The first direction from the cell that starts a shortest safe path."""
-        lake = self.lake
+        lake = self.ground
         near = {action: lake.distances.get(lake.moved[action][cell]) for action in ACTIONS}
         reachable = {action: distance for action, distance in near.items() if distance is not None}
         return min(reachable, key=lambda action: reachable[action], default=ACTIONS[0])
@@ -267,7 +280,7 @@ class FrozenLake(TextEnv):
         """Chance that the expert reaches the goal from the start within `max_turns`."""
         if self.slippery:
             return self._best_chances()[self.max_turns][0]
-        return float(self.lake.distances.get(0, self.max_moves + 1) <= self.max_moves)
+        return float(self.ground.distances.get(0, self.max_moves + 1) <= self.max_moves)
 
     def thought(self) -> str:
         """Facts of the state, always 26 words. Coordinates are row and column from 1.
@@ -303,7 +316,7 @@ class FrozenLake(TextEnv):
 
     def _best_chances(self) -> list[list[float]]:
         if self._chances is None:
-            self._chances = self.lake.chances(self.max_turns, self.success_rate)
+            self._chances = self.ground.chances(self.max_turns, self.success_rate)
         return self._chances
 
     def _expected(self, values: list[float], cells: tuple[int, int, int]) -> float:
