@@ -60,8 +60,8 @@ class TirMath(TextEnv):
     most operations of a `sum` or `relation` (1 to 6), `hard` the chance that a number or such a chain has them all;
     `gym` is a dataset of reasoning-gym to draw from instead, `data` a JSONL file of problems, `eval_data` one for the
     evaluation split. `sandbox` is "monty" or "bwrap", `seconds` and `output` limit a program's time and the characters
-    that are shown of its output. `void_ends` ends an episode at its first void turn. `expert_head` is the share of problems
-    that the expert answers from its head, without a program: right, but not to be learned by copying it.
+    that are shown of its output. `void_ends` ends an episode at its first void turn. `expert_head` is the share of
+    problems that the expert answers from its head, without a program: right, but not to be learned by copying it.
     """
 
     name: ClassVar[str] = "tir_math"
