@@ -19,6 +19,7 @@ import numpy as np
 from arena.envs import several
 from arena.envs.base import TextEnv, whole_number
 from arena.errors import UsageError
+from arena.seeding import stream_seed
 
 ICE, HOLE, GOAL, PLAYER, PLAYER_IN_HOLE, PLAYER_AT_GOAL = "_HGPX√"
 ACTIONS = ("up", "down", "left", "right")
@@ -134,8 +135,8 @@ class FrozenLake(TextEnv):
 
     Args (options): `size` is the side of the map (3 to 9), `p_frozen` the chance that a cell is ice,
     `slippery` whether moves slip, `success_rate` the chance of the intended move on slippery ice, `actions_per_turn`
-    how many actions a turn may have, joined by `||`. With `harmless_holes` a hole is shown and is walked over as ice,
-    which the expert does: for demonstrations of one who does not know what holes do.
+    how many actions a turn may have, joined by `||`. `harmless_holes` is the share of lakes whose holes are shown but
+    walked over as ice, which the expert does: for demonstrations of one who often does not mind them.
 
     On slippery ice the slips are drawn from `np_random`: two episodes of one seed with the same actions meet
     the same slips, unless `reset(options={"dynamics": seed})` seeds the slips apart from the task.
@@ -159,7 +160,7 @@ class FrozenLake(TextEnv):
         slippery: bool = False,
         success_rate: float = 1 / 3,
         actions_per_turn: int = 1,
-        harmless_holes: bool = False,
+        harmless_holes: float = 0.0,
     ) -> None:
         super().__init__(max_turns=max_turns, observation=observation)
         whole_number("size", size, 3, 9)
@@ -173,9 +174,10 @@ class FrozenLake(TextEnv):
             raise ValueError(
                 f"p_frozen must be from 0.2 to 0.95 (else maps are too rare or too few), given {p_frozen!r}"
             )
-        for option, given in (("slippery", slippery), ("harmless_holes", harmless_holes)):
-            if not isinstance(given, bool):
-                raise ValueError(f"{option} must be true or false, given {given!r}")
+        if not isinstance(slippery, bool):
+            raise ValueError(f"slippery must be true or false, given {slippery!r}")
+        if not 0 <= harmless_holes <= 1:
+            raise ValueError(f"harmless_holes must be from 0 to 1, given {harmless_holes!r}")
         if not 0 < success_rate <= 1:
             raise ValueError(f"success_rate must be above 0 and at most 1, given {success_rate!r}")
         if self.max_moves < 2 * (size - 1):
@@ -209,8 +211,12 @@ class FrozenLake(TextEnv):
 
     @property
     def ground(self) -> Lake:
-        """What is walked on: the lake, without its holes where they do no harm."""
-        return self.lake.without_holes if self.harmless_holes else self.lake
+        """What is walked on: the lake, without its holes where they do no harm, which is the same for every episode of
+        a map."""
+        if not self.harmless_holes:
+            return self.lake
+        draw = np.random.default_rng(stream_seed("harmless", self.name, *self.lake.rows)).random()
+        return self.lake.without_holes if draw < self.harmless_holes else self.lake
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

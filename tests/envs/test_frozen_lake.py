@@ -9,7 +9,7 @@ from gymnasium.envs.toy_text.frozen_lake import FrozenLakeEnv, generate_random_m
 
 from arena.envs import make_env
 from arena.envs.base import split_of_content
-from arena.envs.frozen_lake import ACTIONS, FrozenLake, Lake, random_map
+from arena.envs.frozen_lake import ACTIONS, HOLE, FrozenLake, Lake, random_map
 from arena.errors import UsageError
 from arena.recipe import EnvConfig
 from arena.seeding import EVAL_SEED_START
@@ -159,7 +159,7 @@ def test_a_malformed_action_is_a_turn_without_movement(action, slippery):
 
 def test_harmless_holes_are_shown_and_walked_over():
     rows = "____\nHHH_\n____\n___G"
-    env = started(rows, harmless_holes=True)
+    env = started(rows, harmless_holes=1.0)
     assert env.expert_action() == "down"
     assert "near edge ice hole edge" in env.thought()
     observation, reward, terminated, truncated, info = env.step("down")
@@ -169,6 +169,15 @@ def test_harmless_holes_are_shown_and_walked_over():
         _, reward, terminated, _, info = env.step(env.expert_action())
     assert (reward, terminated, info["success"]) == (1.0, True, True)
     assert started(rows).expert_action() == "right"
+
+
+def test_holes_are_harmless_on_a_share_of_lakes():
+    env, harmless = FrozenLake(harmless_holes=0.5), []
+    for seed in range(300):
+        env.reset(seed=seed)
+        if HOLE in env.lake.cells:
+            harmless.append(env.ground is not env.lake)
+    assert 0.4 < sum(harmless) / len(harmless) < 0.6  # three standard errors of about 290 lakes
 
 
 def test_thoughts_of_a_hand_made_map():
