@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -129,7 +130,9 @@ def _launch(planned: Stress, workers: int, as_json: bool) -> int:
 
     outcome = stressing.run(planned, Setup(workers, again), announce)
     if as_json:
-        print(json_text.dumps(stressing.result_json(planned, again), indent=1, allow_nan=False))
+        more = {"failures": outcome.failures, "warnings": stressing.point_warnings(planned)}
+        found = stressing.result_json(planned, again) | more
+        print(json_text.dumps(found, indent=1, allow_nan=False))
     else:
         _show_results(planned, outcome, again)
     return outcome.exit_code
@@ -148,7 +151,7 @@ def _show_results(planned: Stress, outcome: Outcome, again: str) -> None:
     for warning in stressing.point_warnings(planned):
         print(f"\nWarning: {warning}")
     show_unfinished(outcome, again)
-    print(f"\nRead it with:\n  {program()} report {planned.folder}")
+    print(f"\nRead it with:\n  {program()} report {shlex.quote(str(planned.folder))}")
 
 
 def _margin_row(stability: Stability) -> dict[str, str]:

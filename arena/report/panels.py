@@ -34,6 +34,9 @@ Limits = tuple[float, float]
 #: Markers per line, at most: more would hide the line.
 _MARKERS = 8
 
+#: Inches that three lines take in a tile, and the size of their letters, points, where three tiles stand side by side.
+_TILE_HEIGHT, _TILE_FONT = 0.5, 7.5
+
 #: Opacity of the bands of a fan, widest first; they add up where they overlap.
 FAN_OPACITIES = (0.25, 0.35, 0.6)
 
@@ -204,7 +207,8 @@ def map_panel(
     tiles: Sequence[Sequence[Tile]], rows: Sequence[str], columns: Sequence[str], y_label: str
 ) -> str:
     """A table of coloured tiles, the first row on top, with its numbers written in. `tiles`: rows x columns."""
-    height = 0.42 + 0.44 * len(rows)
+    height = 0.42 + _TILE_HEIGHT * len(rows)
+    size = min(_TILE_FONT, 3 * _TILE_FONT / len(columns))
     with drawing_style():
         canvas, axes = new_canvas(PANEL_WIDTH, height)
         for y, line in enumerate(tiles):
@@ -214,7 +218,8 @@ def map_panel(
                     Rectangle((x, y), 1, 1, facecolor=face, edgecolor=GRID, linewidth=0.8, hatch=hatch)
                 )
                 colour = ON_TILE if tile.colour else INK
-                axes.text(x + 0.5, y + 0.5, "\n".join(tile.lines), ha="center", va="center", color=colour)
+                words = "\n".join(tile.lines)
+                axes.text(x + 0.5, y + 0.5, words, ha="center", va="center", color=colour, fontsize=size)
         axes.grid(False)
         axes.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
         axes.set_xticks([x + 0.5 for x in range(len(columns))], columns)

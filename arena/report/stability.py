@@ -60,8 +60,9 @@ def _panel(stability: Stability) -> str:
 def _tile(cell: MapCell) -> Tile:
     if not cell.finished:
         return Tile(("beyond",), _BEYOND, hatched=True) if cell.beyond else Tile((MISSING,), None)
-    counts = ", ".join([f"{cell.collapsed}/{cell.finished} collapsed", *_others(cell)])
-    return Tile((_gain(cell), counts), _colour(cell.gain))
+    others = ", ".join(_others(cell))
+    lines = (_gain(cell), f"{cell.collapsed}/{cell.finished} collapsed", *([others] if others else []))
+    return Tile(lines, _colour(cell.gain))
 
 
 def _colour(gain: float | None) -> str | None:
