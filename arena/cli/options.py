@@ -55,6 +55,17 @@ Envs = Annotated[
         "--envs", help="Comma list of environments, or all; your own as ./mine.py:MyEnv.", metavar="LIST"
     ),
 ]
+NumSeeds = Annotated[
+    int | None,
+    typer.Option("--num-seeds", help="Run seeds 0 to N-1. Default: 1.", metavar="N", parser=whole_number(1)),
+]
+Seeds = Annotated[
+    str | None, typer.Option("--seeds", help="Run these seeds: a comma list, e.g. 3,4.", metavar="LIST")
+]
+Steps = Annotated[
+    int | None,
+    typer.Option("--steps", help="Training steps. Default: the tier's.", metavar="N", parser=whole_number(1)),
+]
 Workers = Annotated[
     int | None,
     typer.Option(

@@ -15,11 +15,13 @@ from arena.cli.options import (
     DEFAULT_TIER,
     Algos,
     Envs,
+    NumSeeds,
     Overrides,
     RunsDir,
+    Seeds,
+    Steps,
     Tier,
     Workers,
-    whole_number,
     worker_count,
 )
 from arena.cli.tables import show
@@ -46,21 +48,9 @@ def run(
     algos: Algos = Options.algos,
     envs: Envs = Options.envs,
     tier: Tier = DEFAULT_TIER,
-    num_seeds: Annotated[
-        int | None,
-        typer.Option(
-            "--num-seeds", help="Run seeds 0 to N-1. Default: 1.", metavar="N", parser=whole_number(1)
-        ),
-    ] = None,
-    seeds: Annotated[
-        str | None, typer.Option("--seeds", help="Run these seeds: a comma list, e.g. 3,4.", metavar="LIST")
-    ] = None,
-    steps: Annotated[
-        int | None,
-        typer.Option(
-            "--steps", help="Training steps. Default: the tier's.", metavar="N", parser=whole_number(1)
-        ),
-    ] = None,
+    num_seeds: NumSeeds = None,
+    seeds: Seeds = None,
+    steps: Steps = None,
     name: Annotated[
         str | None,
         typer.Option(

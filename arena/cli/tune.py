@@ -22,6 +22,7 @@ from arena.cli.options import (
     worker_count,
 )
 from arena.cli.tables import show
+from arena.launch import series
 from arena.launch import tune as tuning
 from arena.launch.local import Outcome, Setup
 from arena.launch.overview import dry_run_rows, dry_run_totals
@@ -107,7 +108,7 @@ def tune(
 
 
 def _show_dry_run(planned: Tune, workers: int) -> None:
-    left = tuning.to_run(planned)
+    left = series.to_run(planned.plans)
     print(f"tune {planned.folder}, tier {planned.options.tier}; nothing is written\n")
     show([{"trial": str(n), **trial.settings} for n, trial in enumerate(planned.trials)])
     print()

@@ -6,7 +6,7 @@ Everything is checked here, before anything is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Generator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from arena.errors import UsageError
 from arena.launch import folder
 from arena.launch.jobs import Job
-from arena.recipe import GIVEN, base_of, load_tier, merge, method_sections, parse_overrides, resolve
+from arena.recipe import GIVEN, Recipe, base_of, load_tier, merge, method_sections, parse_overrides, resolve
 from arena.seeding import EVAL_SEED_START
 
 if TYPE_CHECKING:
@@ -107,6 +107,18 @@ def _starts(cells: Sequence[Job]) -> tuple[Job, ...]:
                 f"starts (they differ in {changed}); a section for a method may not change what the start depends on."
             )
     return tuple(starts.values())
+
+
+def variant(plan: Plan, run: Path, change: Callable[[Recipe], Recipe]) -> Plan:
+    """The plan with every cell's recipe changed, in the run folder `run`."""
+    cells = tuple(Job("cell", change(cell.recipe), run) for cell in plan.cells)
+    return Plan(run, plan.tier, _starts(cells), cells)
+
+
+def only(plan: Plan, keep: Callable[[Job], bool]) -> Plan:
+    """The plan's cells that `keep` holds for, and the starts that they need."""
+    cells = tuple(filter(keep, plan.cells))
+    return Plan(plan.run, plan.tier, _starts(cells), cells)
 
 
 def check_existing(plan: Plan, fresh: bool) -> None:

@@ -15,14 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena.errors import UsageError
-from arena.launch import folder, local
-from arena.launch.estimate import makespan, tasks
-from arena.launch.jobs import Job
-from arena.launch.local import Outcome, Setup, pending
+from arena.launch import folder, series
+from arena.launch.local import Outcome, Setup
 from arena.launch.manifest import about
 from arena.launch.overview import finished, warnings
 from arena.launch.plan import Options, Plan, build, check_given, check_runs_folder, run_name
-from arena.launch.progress import make_display
 from arena.recipe import (
     base_of,
     merge,
@@ -72,6 +69,11 @@ class Tune:
     grid: Grid
     base: Plan
     trials: tuple[Trial, ...]
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The trials' runs."""
+        return [trial.plan for trial in self.trials]
 
     @property
     def whole(self) -> Plan:
@@ -242,42 +244,11 @@ def _check_same_trials(here: Path, settings: Sequence[Mapping[str, str]]) -> Non
         )
 
 
-def to_run(tune: Tune, first: int = 0) -> list[list[Job]]:
-    """What is left to run of each trial from `first` on: a start that one of them makes is not made by later ones."""
-    left = []
-    coming: set[Path] = set()
-    for number, trial in enumerate(tune.trials[first:], first):
-        jobs = pending(trial.plan, _earlier(tune, number))
-        jobs = [job for job in jobs if job.kind == "cell" or job.relative not in coming]
-        coming |= {job.relative for job in jobs if job.kind == "start"}
-        left.append(jobs)
-    return left
-
-
-def _earlier(tune: Tune, number: int) -> tuple[Path, ...]:
-    """The runs that trial `number` may take finished starts from."""
-    return tuple(trial.plan.run for trial in tune.trials[:number])
-
-
 def run(tune: Tune, setup: Setup, announce: Callable[[int, float], None]) -> Outcome:
-    """Run the trials one after the other, keeping `tune.json` and `tier.toml`; a failed cell does not stop the others.
-
-    `announce` is told each trial's number before it is run, and the seconds that this and those after it may take.
-    """
-    failures: dict[str, str] = {}
+    """Run the trials one after the other (`series.run`), keeping `tune.json` and `tier.toml`."""
     with folder.locked(tune.folder):
         write_results(tune, setup.command)
-        for number, trial in enumerate(tune.trials):
-            left = [tasks(jobs) for jobs in to_run(tune, number)]
-            if left[0]:
-                announce(number, sum(makespan(each, [0.0] * setup.workers) for each in left))
-            display = make_display(left[0], setup.workers)
-            outcome = local.run(trial.plan, replace(setup, reuse=_earlier(tune, number)), display)
-            failures |= {f"{trial.plan.name}/{label}": why for label, why in outcome.failures.items()}
-            write_results(tune, setup.command)
-            if outcome.stopped_by:
-                return Outcome(failures, outcome.stopped_by)
-    return Outcome(failures)
+        return series.run(tune.plans, setup, announce, lambda: write_results(tune, setup.command))
 
 
 def results(tune: Tune) -> list[Result]:

@@ -10,10 +10,11 @@ from arena.analysis.summary import mean_best_start, summarise_cells
 from arena.analysis.tokens import eight_groups, ratio_quantiles
 from arena.errors import UsageError
 from arena.records.reader import Cell, Run, load_evals, load_steps, map_cells
-from arena.report.document import Report, Section
+from arena.report.document import Figure, Report, Section
 from arena.report.env_data import EnvData
 from arena.report.figures import env_figures, overview_figure
 from arena.report.findings import caveats, finding
+from arena.report.stability import stability_figures
 from arena.report.style import method_order
 from arena.report.tables import (
     cells_table,
@@ -37,12 +38,14 @@ def compose_report(run: Run) -> Report:
     summary = summarise_cells(run.cells, steps, evals)
     quantiles = map_cells(run.cells, "tokens", ratio_quantiles)
     groups = map_cells(run.cells, "tokens", eight_groups)
+    maps = stability_figures(run)
     envs = sorted({c.env for c in run.cells})
     sections = [
         _section(
             env,
             [c for c in run.cells if c.env == env],
             _env_data(env, steps, evals, quantiles, groups, summary),
+            maps.get(env),
         )
         for env in envs
     ]
@@ -95,7 +98,8 @@ def _env_data(
     )
 
 
-def _section(env: str, cells: list[Cell], data: EnvData) -> Section:
+def _section(env: str, cells: list[Cell], data: EnvData, stability: Figure | None) -> Section:
     unfinished = [f"{c.algo}, seed {c.seed}, {state_words(c)}" for c in cells if not c.finished]
     note = f"Not finished, curves end early or are missing: {'; '.join(unfinished)}." if unfinished else ""
-    return Section(env, env_title(env), note, env_figures(data) if len(data.steps) else ())
+    figures = env_figures(data) if len(data.steps) else ()
+    return Section(env, env_title(env), note, (*figures, stability) if stability else figures)

@@ -13,10 +13,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from arena.report.style import (
+    GRID,
     INK,
+    ON_TILE,
     PANEL_WIDTH,
     MethodStyle,
     drawing_style,
@@ -30,6 +33,9 @@ Limits = tuple[float, float]
 
 #: Markers per line, at most: more would hide the line.
 _MARKERS = 8
+
+#: Inches that three lines take in a tile, and the size of their letters, points, where three tiles stand side by side.
+_TILE_HEIGHT, _TILE_FONT = 0.5, 7.5
 
 #: Opacity of the bands of a fan, widest first; they add up where they overlap.
 FAN_OPACITIES = (0.25, 0.35, 0.6)
@@ -185,6 +191,43 @@ def journey_panel(journeys: Sequence[Journey], scale: Scale) -> str:
         axes.xaxis.set_major_locator(MaxNLocator(6, steps=_TICKS))
         axes.spines["left"].set_visible(False)
         axes.set_position((0.035, 0.42 / height, 0.905, 1 - 0.46 / height))
+        return to_svg(canvas)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A cell of a map: its lines of text, and its colour, None for none; `hatched` for what was not measured."""
+
+    lines: tuple[str, ...]
+    colour: str | None
+    hatched: bool = False
+
+
+def map_panel(
+    tiles: Sequence[Sequence[Tile]], rows: Sequence[str], columns: Sequence[str], y_label: str
+) -> str:
+    """A table of coloured tiles, the first row on top, with its numbers written in. `tiles`: rows x columns."""
+    height = 0.42 + _TILE_HEIGHT * len(rows)
+    size = min(_TILE_FONT, 3 * _TILE_FONT / len(columns))
+    with drawing_style():
+        canvas, axes = new_canvas(PANEL_WIDTH, height)
+        for y, line in enumerate(tiles):
+            for x, tile in enumerate(line):
+                face, hatch = tile.colour or "none", "////" if tile.hatched else None
+                axes.add_patch(
+                    Rectangle((x, y), 1, 1, facecolor=face, edgecolor=GRID, linewidth=0.8, hatch=hatch)
+                )
+                colour = ON_TILE if tile.colour else INK
+                words = "\n".join(tile.lines)
+                axes.text(x + 0.5, y + 0.5, words, ha="center", va="center", color=colour, fontsize=size)
+        axes.grid(False)
+        axes.set(xlim=(0, len(columns)), ylim=(len(rows), 0))
+        axes.set_xticks([x + 0.5 for x in range(len(columns))], columns)
+        axes.set_yticks([y + 0.5 for y in range(len(rows))], rows)
+        axes.set_ylabel(y_label)
+        axes.tick_params(length=0)
+        axes.spines[["left", "bottom"]].set_visible(False)
+        axes.set_position((0.16, 0.26 / height, 0.82, 1 - 0.32 / height))
         return to_svg(canvas)
 
 

@@ -39,6 +39,9 @@ GREY = "#8a9099"
 #: Ink and grid of figures. In the HTML they become CSS variables, so that figures follow the colour scheme.
 INK, GRID = "#1f2328", "#d5d8dc"
 
+#: Text on light colours, which are the same in both schemes.
+ON_TILE = "#000000"
+
 #: Inches. Drawn at about the size it is shown at, so that text keeps its size.
 PANEL_WIDTH, PANEL_HEIGHT = 3.5, 2.25
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from arena.cli import main, run, tune
+from arena.cli import main, run, stress, tune
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,7 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ARENA_RUNS", str(folder))
     monkeypatch.setattr(run, "Setup", partial(run.Setup, execute="tests.launch.fake_jobs:run"))
     monkeypatch.setattr(tune, "Setup", partial(tune.Setup, execute="tests.launch.scored_jobs:run"))
+    monkeypatch.setattr(stress, "Setup", partial(stress.Setup, execute="tests.launch.stressed_jobs:run"))
     return folder
 
 

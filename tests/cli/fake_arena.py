@@ -4,7 +4,7 @@ import sys
 from functools import partial
 from types import SimpleNamespace
 
-from arena.cli import main, run, tune
+from arena.cli import main, run, stress, tune
 
 if __name__ == "__main__":
     # The real catalog imports torch, which takes seconds; with it these processes would be mostly imports.
@@ -19,4 +19,5 @@ if __name__ == "__main__":
     sys.modules["arena.algorithms.trial"] = trial  # ty: ignore[invalid-assignment]
     run.Setup = partial(run.Setup, execute="tests.launch.fake_jobs:run")
     tune.Setup = partial(tune.Setup, execute="tests.launch.scored_jobs:run")
+    stress.Setup = partial(stress.Setup, execute="tests.launch.stressed_jobs:run")
     main()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pandas as pd
 
 from arena.launch.jobs import Job
 from arena.launch.worker import Report
-from arena.records.schema import TABLES
 from tests.launch import fake_jobs
+from tests.synthetic import write_table
 
 EPISODES = 10
 #: (method, learning rate) -> for each seed, 1000 and 1001, the successes of EPISODES at steps 9 and 10.
@@ -34,11 +33,14 @@ def run(job: Job, report: Report) -> None:
 def _write_evals(job: Job) -> None:
     late = SUCCESSES[job.algorithm, job.recipe.optim.learning_rate][job.seed - 1000]
     evaluations = [(0, 0.5, 1), (8, 0.5, 0), (9, 0.5, late[0]), (10, 0.5, late[1]), (10, 1.0, 1)]
+    write_evals(job, evaluations, EPISODES)
+
+
+def write_evals(job: Job, evaluations: Sequence[tuple[int, float, int]], episodes: int) -> None:
+    """`evals` with those (step, temperature, successes), which are the first of the `episodes`."""
     rows = [
         {"step": step, "temperature": temperature, "episode": episode, "success": episode < successes}
         for step, temperature, successes in evaluations
-        for episode in range(EPISODES)
+        for episode in range(episodes)
     ]
-    path: Path = job.directory / "evals.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows, schema=TABLES["evals"].schema), path)
+    write_table(job.directory / "evals.parquet", "evals", pd.DataFrame(rows))

@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 from arena.errors import UsageError
-from arena.launch import tune
+from arena.launch import series, tune
 from arena.launch.plan import Options
 from arena.launch.tune import Result, build_tune, parse_grid, points
 from arena.recipe import resolve
@@ -40,7 +40,7 @@ def test_every_method_gets_the_same_trials_on_the_same_starts(tmp_path):
     for trial, coef in zip(made.trials, (0.0, 0.5), strict=True):
         assert {c.recipe.kl.coef for c in trial.plan.cells} == {coef}
         assert len(trial.plan.cells) == 2 * 2 * 2
-    first, second = ([job.label for job in jobs] for jobs in tune.to_run(made))
+    first, second = ([job.label for job in jobs] for jobs in series.to_run(made.plans))
     assert [label for label in first if "/bc/" in label] == [
         f"{env}/bc/seed-{seed}" for seed in (1000, 1001) for env in ("sokoban", "frozen_lake")
     ]

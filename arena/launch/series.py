@@ -1,0 +1,64 @@
+"""Several runs one after the other that share their starts: what a tune and a stress test are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from arena.launch import local
+from arena.launch.estimate import makespan, tasks
+from arena.launch.jobs import Job
+from arena.launch.local import Outcome, Setup, pending
+from arena.launch.plan import Plan
+from arena.launch.progress import make_display
+
+Narrow = Callable[[Sequence[Plan]], Sequence[Plan]]
+
+
+def to_run(plans: Sequence[Plan], first: int = 0) -> list[list[Job]]:
+    """What is left to run of each plan from `first` on: a start that one of them makes is not made by later ones."""
+    left = []
+    coming: set[Path] = set()
+    for plan in plans[first:]:
+        jobs = pending(plan, _others(plans, plan))
+        jobs = [job for job in jobs if job.kind == "cell" or job.relative not in coming]
+        coming |= {job.relative for job in jobs if job.kind == "start"}
+        left.append(jobs)
+    return left
+
+
+def _others(plans: Sequence[Plan], plan: Plan) -> tuple[Path, ...]:
+    """The runs that `plan` may take what is finished from."""
+    return tuple(other.run for other in plans if other.run != plan.run)
+
+
+def run(
+    plans: Sequence[Plan],
+    setup: Setup,
+    announce: Callable[[int, float], None],
+    save: Callable[[], None],
+    narrow: Narrow = lambda plans: plans,
+) -> Outcome:
+    """Run the plans in order; a failed cell does not stop the others.
+
+    `announce` is told each plan's number before it is run, and the seconds that this and those after it may take;
+    `save` is called after each. `narrow` is asked before each which cells the plans still have, from what is on disk;
+    a plan without any is not run.
+    """
+    failures: dict[str, str] = {}
+    for number in range(len(plans)):
+        known = narrow(plans)
+        plan = known[number]
+        if not plan.cells:
+            continue
+        left = [tasks(jobs) for jobs in to_run(known, number)]
+        if left[0]:
+            announce(number, sum(makespan(each, [0.0] * setup.workers) for each in left))
+        display = make_display(left[0], setup.workers)
+        outcome = local.run(plan, replace(setup, reuse=_others(plans, plan)), display)
+        failures |= {f"{plan.name}/{label}": why for label, why in outcome.failures.items()}
+        save()
+        if outcome.stopped_by:
+            return Outcome(failures, outcome.stopped_by)
+    return Outcome(failures)

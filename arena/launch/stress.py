@@ -1,0 +1,181 @@
+"""A stress test: the tier's recipe, and the same with a higher learning rate and more updates per rollout.
+
+The run folder is that of the tier itself, factors 1 and 1; every other point of the grid is an ordinary run in its
+folder `stress/`, begun from the same starts. The updates are raised by `optim.epochs`, not by `optim.minibatches`: the
+rollouts and the episodes behind each update stay the same, so a point differs from its neighbour in how far the policy
+has moved from the one that sampled, and not in the noise of its gradients. What the cells mean for a method's margin,
+and which need not be run: `arena.analysis.margin`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from arena.errors import UsageError
+from arena.launch import folder, series
+from arena.launch.jobs import Job
+from arena.launch.local import Outcome, Setup
+from arena.launch.manifest import about
+from arena.launch.overview import warnings
+from arena.launch.plan import Options, Plan, build, only, run_name, variant
+from arena.recipe import Recipe
+from arena.records.files import write_json
+
+if TYPE_CHECKING:
+    from arena.analysis.margin import Grid, Point
+
+SCHEMA_VERSION = 1
+
+LEARNING_RATES = "1,2,4,8"
+UPDATES = "1,2,4"
+
+
+@dataclass(frozen=True)
+class Stress:
+    """A stress test. `plans` are the runs of the grid's points, in the order they are run; the first is the tier's."""
+
+    options: Options
+    grid: Grid
+    plans: tuple[Plan, ...]
+
+    @property
+    def folder(self) -> Path:
+        """The run folder that holds all."""
+        return self.grid.folder
+
+    @property
+    def whole(self) -> Plan:
+        """All cells of all points, and the starts, which the first makes: for overviews."""
+        cells = tuple(cell for plan in self.plans for cell in plan.cells)
+        return Plan(self.folder, self.options.tier, self.plans[0].starts, cells)
+
+
+def build_stress(options: Options, learning_rates: str, updates: str) -> Stress:
+    """The stress test of `options`. Raises UsageError for anything unknown or impossible. Writes nothing."""
+    from arena.analysis.margin import Grid
+
+    rates, counts = parse_learning_rates(learning_rates), parse_updates(updates)
+    base = build(replace(options, name=run_name(options.name, f"stress-{Path(options.tier).name}")))
+    folder.check_folder(base.run, fresh=False)
+    points = [_point(rate, count) for rate, count in product(rates, counts)]
+    points.sort(key=lambda point: point.run != ".")  # the tier's cells first: they make the folder a run
+    plans = tuple(variant(base, base.run / point.run, _change(point)) for point in points)
+    for job in (job for plan in plans for job in plan.jobs):
+        folder.check_same_recipe(job, "Choose another --name, or undo the change to go on with this one.")
+    cells = base.cells
+    return Stress(
+        options,
+        Grid(
+            base.run,
+            tuple(dict.fromkeys(cell.env for cell in cells)),
+            tuple(dict.fromkeys(cell.algorithm for cell in cells)),
+            tuple(dict.fromkeys(cell.seed for cell in cells)),
+            tuple(points),
+        ),
+        plans,
+    )
+
+
+def parse_learning_rates(text: str) -> list[float]:
+    """`1,2,4` as factors, rising. Raises UsageError unless they are positive, differ and hold 1."""
+    return _factors("--learning-rates", text, r"[0-9]*\.?[0-9]+(e[+-]?[0-9]+)?", "positive numbers")
+
+
+def parse_updates(text: str) -> list[int]:
+    """`1,2` as factors, rising. Raises UsageError unless they are whole, from 1, differ and hold 1."""
+    return [int(factor) for factor in _factors("--updates", text, r"[0-9]+", "whole numbers from 1")]
+
+
+def _factors(option: str, text: str, form: str, allowed: str) -> list[float]:
+    texts = [part.strip() for part in text.split(",")]
+    found = sorted(float(t) for t in texts if re.fullmatch(form, t))
+    if len(found) < len(texts) or not all(0 < f < math.inf for f in found):
+        raise UsageError(f"{option} takes a comma list of factors, {allowed}, e.g. 1,2,4; given '{text}'.")
+    if len(set(found)) < len(found):
+        raise UsageError(f"{option}: a factor is given twice; given '{text}'.")
+    if 1 not in found:
+        raise UsageError(
+            f"{option} has to hold 1, the tier itself, which a margin is measured from; given '{text}'."
+        )
+    return found
+
+
+def _point(learning_rate: float, updates: int) -> Point:
+    from arena.analysis.margin import Point
+
+    tier = learning_rate == updates == 1
+    return Point(learning_rate, updates, "." if tier else f"stress/lr-{learning_rate:g}-updates-{updates}")
+
+
+def _change(point: Point) -> Callable[[Recipe], Recipe]:
+    def change(recipe: Recipe) -> Recipe:
+        optim = recipe.optim
+        raised = {
+            "learning_rate": optim.learning_rate * point.learning_rate,
+            "epochs": optim.epochs * point.updates,
+        }
+        return recipe.model_copy(update={"optim": optim.model_copy(update=raised)})
+
+    return change
+
+
+def without_beyond(stress: Stress, plans: Sequence[Plan]) -> list[Plan]:
+    """The plans without the cells that need not be run, as a lower learning rate of theirs has failed."""
+    from arena.analysis.margin import is_beyond, verdicts
+
+    found = verdicts(stress.grid)
+
+    def needed(point: Point, job: Job) -> bool:
+        key = (job.env, job.algorithm, job.seed, point.learning_rate, point.updates)
+        return key in found or not is_beyond(stress.grid, found, key)
+
+    pairs = zip(stress.grid.points, plans, strict=True)
+    return [only(plan, lambda job, point=point: needed(point, job)) for point, plan in pairs]
+
+
+def run(stress: Stress, setup: Setup, announce: Callable[[int, float], None]) -> Outcome:
+    """Run the points one after the other (`series.run`), leaving out what need not be run, and keep `stress.json`."""
+    return series.run(
+        stress.plans,
+        setup,
+        announce,
+        save=lambda: write_results(stress, setup.command),
+        narrow=lambda plans: without_beyond(stress, plans),
+    )
+
+
+def write_results(stress: Stress, command: str) -> None:
+    """Write `stress.json`: what is trained, by which command, and the map and margin of each method so far."""
+    from arena.analysis.margin import grid_file
+
+    write_json(grid_file(stress.folder), result_json(stress, command))
+
+
+def result_json(stress: Stress, command: str) -> dict[str, Any]:
+    """The content of `stress.json`."""
+    from arena.analysis.margin import as_json, stabilities
+
+    grid = stress.grid
+    return {
+        "schema_version": SCHEMA_VERSION,
+        **about(grid.folder.name, command),
+        "tier": stress.options.tier,
+        "set": list(stress.options.overrides),
+        "envs": grid.envs,
+        "algos": grid.algos,
+        "seeds": grid.seeds,
+        "points": [asdict(point) for point in grid.points],
+        "results": [as_json(stability) for stability in stabilities(grid)],
+    }
+
+
+def point_warnings(stress: Stress) -> list[str]:
+    """What a reader of the map has to know: finished cells that skipped updates may stand because they stood still."""
+    run = [plan for plan in stress.plans if folder.is_run(plan.run)]
+    return [f"{plan.name}/{warning}" for plan in run for warning in warnings(plan)]
