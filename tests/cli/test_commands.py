@@ -84,8 +84,8 @@ def test_fields_are_texts_for_people_and_values_for_programs(arena):
     (line,) = (row for row in arena("list", "fields").out.splitlines() if row.startswith("env.options "))
     assert (
         re.split(r" {2,}", line)[1]
-        == "{} (sokoban { max_solution = 6 }, alfworld { receptacles = 7, objects = 8 }, tir_math { digits = 3, "
-        'hard = 0.6, steps = 1, kinds = ["sum", "relation", "multiples", "power"] })'
+        == "{} (sokoban { max_solution = 6 }, alfworld { receptacles = 7, objects = 8 }, tir_math { digits = 2, "
+        'hard = 0.8, steps = 1, kinds = ["sum", "relation", "multiples", "power"] })'
     )
 
 
