@@ -1,0 +1,7 @@
+"""Detectors of what goes wrong in a run, one per file; here they are listed."""
+
+from arena.analysis.detectors import nonfinite
+from arena.analysis.detectors.base import Detector
+
+#: Name -> detector: exact checks first.
+DETECTORS: dict[str, Detector] = {module.DETECTOR.name: module.DETECTOR for module in (nonfinite,)}
