@@ -91,9 +91,10 @@ def correlations(tasks: pd.DataFrame, draws: int = DRAWS) -> pd.DataFrame:
     step in which both measure and variance differ between tasks. `tasks` are those of such steps, over all cells; in
     step 1 the methods of a seed share theirs. `seeds`: those with a value; for "all", of the environment with fewest.
 
-    `low` and `high`: 95 % percentile bootstrap. A cell's is over tasks, drawn anew within each step. Above, it is over
-    seeds: seeds are drawn anew, and for each its tasks; below three seeds it is missing and `note`, else empty, says why. Methods of
-    a seed share the draw of tasks. Draws in which the tasks are all alike are left out.
+    `low` and `high`: 95 % percentile bootstrap, a cell's draws moved to have its value as their mean. A cell's is over
+    tasks, drawn anew within each step. Above, it is over seeds: seeds are drawn anew, and for each its tasks; below
+    three seeds it is missing, and `note`, else empty, says why. Methods of a seed share the draw of tasks. Draws in
+    which the tasks are all alike are left out.
     """
     rows, environments = [], []
     for env, own in tasks.groupby("env"):
@@ -147,7 +148,10 @@ def _cell(tasks: pd.DataFrame, key: tuple[str, int], draws: int) -> tuple[Array,
             sums[:, periods, place] += part[:, None]
             used[periods, place] += given.sum() if part[0].any() else 0
     spread = np.sqrt(sums[..., 0] * sums[..., 1])
-    return np.divide(sums[..., 2], spread, out=np.full_like(spread, np.nan), where=spread > 0), used
+    values = np.divide(sums[..., 2], spread, out=np.full_like(spread, np.nan), where=spread > 0)
+    # A task drawn twice is a tie, which draws Spearman to 0 by as much as its error over many steps of few tasks.
+    values[1:] = (values[1:] + values[0] - _mean(list(values[1:]))).clip(-1, 1)
+    return values, used
 
 
 def _within(counts: Array, x: Array, y: Array) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
 import pandas as pd
 
 from arena.analysis.energy import (
@@ -20,9 +21,9 @@ from arena.analysis.energy import (
 from arena.analysis.statistics import MIN_SEEDS_FOR_INTERVAL, spread_over_seeds
 from arena.records.reader import IDENTITY
 from arena.report.document import Figure, LegendItem, Panel, RowGroup, Section, Table
-from arena.report.panels import Scale, dot_swatch, scatter_panel
-from arena.report.style import BLUE, GREY, method_order
-from arena.report.wording import MISSING, count, env_title, number, percent, with_spread
+from arena.report.panels import Scale, dot_swatch, line_swatch, scatter_panel
+from arena.report.style import BLUE, GREY, INK, MethodStyle, method_order
+from arena.report.wording import MISSING, count, env_title, listing, number, percent, with_spread
 from arena.seeding import stream_seed
 
 #: Most points of a panel, of the start and of later: more hide each other, and an SVG point takes 80 bytes.
@@ -61,28 +62,28 @@ def correlations_table(found: pd.DataFrame) -> Table:
         chosen = found[(found.period == period) & (found.level != "cell")]
         rows = [_row(env_title(env), chosen[chosen.env == env], "energy") for env in _envs(found)]
         whole = chosen[chosen.level == "all"]
-        name = "all environments" if len(rows) > 1 else env_title(_envs(found)[0])
         if len(rows) > 1:
-            rows.append(_row(f"Mean of {name}", whole, "energy"))
+            rows.append(_row("Mean of environments", whole, "energy"))
         rows += [
-            _row(f"Centred energy, {name}", whole, "centred_energy"),
-            _row(f"Entropy, {name}", whole, "entropy"),
+            _row(words, whole, prefix)
+            for prefix, words in {"centred_energy": "Centred energy", "entropy": "Entropy"}.items()
+            if whole[whole.measure.str.startswith(prefix)].value.notna().any()
         ]
         groups.append(RowGroup(title, tuple(rows)))
     near = ("near 0",) * 4
-    paper = ("ActFocus, pooled, coefficient not stated", *(f"{PAPER_ACTION:g}",) * 2, *near, MISSING, MISSING)
-    groups.append(RowGroup("Published (arXiv 2605.14558)", (paper,)))
+    paper = ("ActFocus paper, pooled", *(f"{PAPER_ACTION:g}",) * 2, *near, MISSING, MISSING)
+    groups.append(RowGroup("Published, coefficient not stated", (paper,)))
     caption = (
         "Correlation of a task's mean energy under the frozen reference with the variance of its reward over the "
         "group's rollouts, between the tasks of one step (Spearman: ranks within the step). Mean over cells, then "
         "seeds, then environments; below it the 95 % bootstrap interval over seeds and their tasks, which takes "
         f"{MIN_SEEDS_FOR_INTERVAL} seeds. Energy depends on the tokens seen only: in the first {START_STEPS} steps "
         "they are about those of the reference, as in the paper; the whole run has more tasks. Centred energy: of "
-        "logits minus their mean. Entropy: of the policy that sampled. Tags are left out. Tasks: groups in steps that "
+        "logits minus their mean; entropy: of the policy that sampled; means of environments. Tags are left out. Tasks: groups in steps that "
         "have a correlation for action tokens, over all cells; in step 1 the methods of a seed share theirs. Seeds: "
         "of the environment with fewest."
     )
-    return Table(caption, ("", *_PAIR_NAMES, "Tasks", "Seeds"), tuple(groups))
+    return Table(caption, ("Environment", *_PAIR_NAMES, "Tasks", "Seeds"), tuple(groups))
 
 
 def _row(title: str, rows: pd.DataFrame, prefix: str) -> tuple[str, ...]:
@@ -106,7 +107,7 @@ def _estimate(row: pd.Series | None) -> str:
 
 
 def _signed(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−")
+    return f"{round(value, 2) + 0:+.2f}".replace("-", "−")
 
 
 def scatter_figure(env: str, tasks: pd.DataFrame, found: pd.DataFrame) -> Figure:
@@ -117,22 +118,28 @@ def scatter_figure(env: str, tasks: pd.DataFrame, found: pd.DataFrame) -> Figure
         points = _points(tasks, f"energy_{role}")
         if len(points):
             drawn = _sampled(points, (env, role))
-            top = float(points.y.max()) * 1.08 or 1.0
+            top = float(points.y.max()) * 1.1 or 1.0
             reach = max(abs(drawn.x).max() * 1.06, 1e-6)
-            scale = Scale("energy less the step's mean, nats", (-reach, reach), (-0.04 * top, top))
+            scale = Scale("energy less the step's mean, nats", (-reach, reach), (-0.06 * top, top))
             layers = [(drawn[drawn.period == p], _COLOURS[p]) for p in ("later", "start")]
-            title = f"Variance of reward, by energy of {words}"
-            alt = f"{title}, {env_title(env)}: {len(drawn)} of {len(points)} tasks drawn. {_told(own, role)}"
-            panels.append(Panel(title, scatter_panel(layers, scale), alt))
+            trend = _fifths(points)
+            title = f"Variance of reward, by {words}"
+            alt = (
+                f"{title}, {env_title(env)}: {len(drawn)} of {len(points)} tasks drawn. {_told(own, role)} Mean "
+                f"variance from the lowest to the highest fifth by energy: {listing([*map(number, trend.y)])}."
+            )
+            panels.append(Panel(title, scatter_panel(layers, trend, scale), alt))
     legend = (
         LegendItem(dot_swatch(BLUE), f"task of the first {START_STEPS} steps"),
         LegendItem(dot_swatch(GREY), "task of a later step"),
+        LegendItem(line_swatch(MethodStyle(INK, "-", "o")), "means of fifths of all tasks by energy"),
     )
     caption = (
         "A point is a task: a group of one step. Across: its mean energy, less the mean over the tasks of the same "
         "cell and step, because energy has a constant of its own in every reference; to the right the reference is "
-        "less sure. Upward: the variance of the reward over the group. At most "
-        f"{sum(MOST_POINTS.values())} points, chosen at random; each panel has its own scale across."
+        "less sure. Upward: the variance of the reward over the group, moved at random by up to 2 % of its largest, "
+        f"because few values occur. At most {sum(MOST_POINTS.values())} points, chosen at random. Each panel has its "
+        "own scale across."
     )
     table = _details(env, own)
     return Figure(f"{env}-energy", env_title(env), caption, legend, tuple(panels), table)
@@ -148,12 +155,17 @@ def _points(tasks: pd.DataFrame, measure: str) -> pd.DataFrame:
 
 
 def _sampled(points: pd.DataFrame, key: tuple[str, str]) -> pd.DataFrame:
-    parts = [
-        part.sample(min(len(part), most), random_state=stream_seed("energy points", *key) % 2**32)
-        for period, most in MOST_POINTS.items()
-        for part in [points[points.period == period]]
-    ]
-    return pd.concat(parts)
+    """At most `MOST_POINTS` of each period, y moved a little."""
+    rng = np.random.default_rng(stream_seed("energy points", *key))
+    by_period = [(points[points.period == period], most) for period, most in MOST_POINTS.items()]
+    drawn = pd.concat([part.sample(min(len(part), most), random_state=rng) for part, most in by_period])
+    return drawn.assign(y=drawn.y + rng.uniform(-0.02, 0.02, len(drawn)) * points.y.max())
+
+
+def _fifths(points: pd.DataFrame) -> pd.DataFrame:
+    """Mean x and y of each fifth of the points by x; of fewer points, fewer parts."""
+    fifth = points.x.rank(method="first").sub(1).mul(5 / len(points)).astype(int)
+    return points.groupby(fifth)[["x", "y"]].mean()
 
 
 def _told(own: pd.DataFrame, role: str) -> str:

@@ -132,12 +132,13 @@ def stacked_panel(shares: pd.DataFrame, scale: Scale, colours: Mapping[str, str]
         return to_svg(canvas)
 
 
-def scatter_panel(layers: Sequence[tuple[pd.DataFrame, str]], scale: Scale) -> str:
-    """Points, the last layer on top. Each layer: columns x and y, and a colour."""
+def scatter_panel(layers: Sequence[tuple[pd.DataFrame, str]], trend: pd.DataFrame, scale: Scale) -> str:
+    """Points, the last layer on top, and a line. Each layer: columns x and y, and a colour; the line: x and y."""
     with drawing_style():
         canvas, axes = new_canvas()
         for points, colour in layers:
-            axes.plot(points.x, points.y, ".", color=colour, markersize=3.6, markeredgewidth=0, alpha=0.7)
+            axes.plot(points.x, points.y, "o", color=colour, markersize=2.6, markeredgewidth=0, alpha=0.6)
+        axes.plot(trend.x, trend.y, color=INK, linewidth=1.2, marker="o", markersize=3.6)
         _finish(axes, scale)
         axes.xaxis.set_major_locator(MaxNLocator(5, steps=_TICKS))
         return to_svg(canvas)
