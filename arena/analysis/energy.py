@@ -236,6 +236,7 @@ def gradient_ratios(steps: pd.DataFrame) -> pd.DataFrame:
     (gradient norms), log_ratio (of action over think): means of logarithms over the steps that have both, the norms
     exponentiated. NaN where `record.grad_by_role` was off.
     """
+    steps = steps.reset_index(drop=True)
     norms = steps[["grad_norm_think", "grad_norm_action"]].astype(float)
     logs = np.log(norms.where(norms > 0)).dropna()
     frame = steps[list(IDENTITY)].assign(

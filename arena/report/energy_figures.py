@@ -78,10 +78,10 @@ def correlations_table(found: pd.DataFrame) -> Table:
         "group's rollouts, between the tasks of one step (Spearman: ranks within the step). Mean over cells, then "
         "seeds, then environments; below it the 95 % bootstrap interval over seeds and their tasks, which takes "
         f"{MIN_SEEDS_FOR_INTERVAL} seeds. Energy depends on the tokens seen only: in the first {START_STEPS} steps "
-        "they are about those of the reference, as in the paper; the whole run has more tasks. Centred energy: of "
-        "logits minus their mean; entropy: of the policy that sampled; means of environments. Tags are left out. Tasks: groups in steps that "
-        "have a correlation for action tokens, over all cells; in step 1 the methods of a seed share theirs. Seeds: "
-        "of the environment with fewest."
+        "they are about those of the reference, as in the paper; the whole run has more tasks. Centred energy (of "
+        "logits minus their mean) and entropy (of the policy that sampled): means of environments. Tags are left "
+        "out. Tasks: groups in steps that have a correlation for action tokens, over all cells; in step 1 the methods "
+        "of a seed share theirs. Seeds: of the environment with fewest."
     )
     return Table(caption, ("Environment", *_PAIR_NAMES, "Tasks", "Seeds"), tuple(groups))
 
