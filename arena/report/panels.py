@@ -138,6 +138,18 @@ def stacked_panel(shares: pd.DataFrame, scale: Scale, colours: Mapping[str, str]
         return to_svg(canvas)
 
 
+def scatter_panel(layers: Sequence[tuple[pd.DataFrame, str]], trend: pd.DataFrame, scale: Scale) -> str:
+    """Points, the last layer on top, and a line. Each layer: columns x and y, and a colour; the line: x and y."""
+    with drawing_style():
+        canvas, axes = new_canvas()
+        for points, colour in layers:
+            axes.plot(points.x, points.y, "o", color=colour, markersize=2.6, markeredgewidth=0, alpha=0.6)
+        axes.plot(trend.x, trend.y, color=INK, linewidth=1.2, marker="o", markersize=3.6)
+        _finish(axes, scale)
+        axes.xaxis.set_major_locator(MaxNLocator(5, steps=_TICKS))
+        return to_svg(canvas)
+
+
 @dataclass(frozen=True)
 class Journey:
     """A method's way in one environment: means over seeds, and the final value of each seed. Shares."""
@@ -255,6 +267,14 @@ def patch_swatch(colour: str, opacity: float = 1.0) -> str:
     box = f'<rect width="26" height="11" rx="2" fill="{colour}" fill-opacity="{opacity}"/>'
     return (
         f'<svg viewBox="0 0 26 11" width="26pt" height="11pt" xmlns="http://www.w3.org/2000/svg">{box}</svg>'
+    )
+
+
+def dot_swatch(colour: str) -> str:
+    """A dot, for legends."""
+    dot = f'<circle cx="13" cy="5.5" r="4" fill="{colour}"/>'
+    return (
+        f'<svg viewBox="0 0 26 11" width="26pt" height="11pt" xmlns="http://www.w3.org/2000/svg">{dot}</svg>'
     )
 
 

@@ -100,8 +100,11 @@ def test_the_page_has_the_command_and_the_error(page):
 
 def test_every_figure_is_there_with_panels_text_and_numbers(report):
     expected = ["success", "movement", "sampling", "out-of-band", "clipped", "ratios", "groups"]
+    *environments, energy = report.sections
+    assert [f.id for f in energy.figures] == ["frozen_lake-energy", "sokoban-energy"]
     for section in report.sections:
-        assert [f.id.removeprefix(f"{section.id}-") for f in section.figures] == expected
+        if section in environments:
+            assert [f.id.removeprefix(f"{section.id}-") for f in section.figures] == expected
         for figure in section.figures:
             assert figure.panels
             assert figure.table is not None
@@ -117,6 +120,33 @@ def test_data_tables_hold_the_curves(built, report):
     values = success(built.run, "sokoban", "cispo", 8, 0.5)
     low, high = (f"{100 * f(values):.1f}" for f in (min, max))
     assert cispo["8"] == f"{100 * sum(values) / 2:.1f}\u00a0% · {low}–{high}"
+
+
+def test_energy_has_a_section_with_its_numbers(report, page, pdf_text):
+    energy = report.sections[-1]
+    correlations, roles = energy.tables
+    assert [g.title for g in correlations.groups] == [
+        "First 5 steps",
+        "Whole run",
+        "Published, coefficient not stated",
+    ]
+    whole = {row[0]: row[1:] for row in correlations.groups[1].rows}
+    # Made so: only the energy of action tokens rises with the spread. Two seeds give no interval.
+    assert list(whole) == ["FrozenLake", "Sokoban", "Mean of environments"]
+    for action, _, thought, *_ in whole.values():
+        assert float(action) > 0.3 > abs(float(thought.replace("−", "-")))
+    assert correlations.groups[2].rows[0][1:3] == ("0.537", "0.537")
+    # Of 6 tokens the first, a tag, and two more are thought, two action, the last the end.
+    shares = {row[0]: row[1:] for row in roles.groups[0].rows}["grpo"]
+    assert shares == ("33.3\u00a0%", "40.0\u00a0%")
+    assert [p.title for p in energy.figures[0].panels] == [
+        "Variance of reward, by action tokens",
+        "Variance of reward, by thought tokens",
+        "Variance of reward, by all response tokens",
+    ]
+    assert f"Whole run, 82 tasks: Spearman {whole['Sokoban'][0]}" in energy.figures[1].panels[0].alt
+    assert energy.figures[1].panels[0].alt in page
+    assert "Energy and the variance of rewards" in pdf_text
 
 
 class Collector(HTMLParser):
