@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from arena.analysis.recipes import ABSENT, NAMING, flat_recipe
+from arena.analysis.statistics import why_no_interval
 from arena.recipe import Recipe, parse_overrides, resolve
 from arena.records.reader import Cell, Run, load_evals, load_steps
 
@@ -153,12 +154,17 @@ class Pool:
         return self._kept[what, cell.path]
 
     def missing(self, needs: Iterable[Need], seeds: Sequence[int] = ()) -> tuple[Missing, ...]:
-        """The cells of these seeds that are not there; without seeds, of those that any cell has, at least `SEEDS`."""
+        """The cells of these seeds that are not there.
+
+        Without seeds: of those that any cell has; with `SEEDS` more if they are too few for an interval.
+        """
         found = []
         for need in needs:
             held = {(env, algo): self.find(need, env, algo) for env in need.envs for algo in need.algos}
             there = {seed for cells in held.values() for seed in cells}
-            wanted = set(seeds) or (there if len(there) >= SEEDS else there | set(range(SEEDS)))
+            wanted = set(seeds) or (
+                there if why_no_interval(len(there)) is None else there | set(range(SEEDS))
+            )
             lacking = [key for key, cells in held.items() if wanted - set(cells)]
             if not lacking:
                 continue

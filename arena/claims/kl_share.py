@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,9 +26,9 @@ _BOUNDS = Bounds(smallest=5.0)
 class ShareRises:
     """In cells that collapse, the share just before the onset less that in all earlier steps.
 
-    "Just before" are the `Rule.training_window` steps before the onset, so that nothing is taken from after it. With `control`, a method that is not
-    expected to collapse, the same difference over the same steps of its cell of that environment and seed is taken off:
-    shares may rise for all that trains.
+    "Just before" are the `Rule.training_window` steps before the onset, so that nothing is taken from after it.
+    With `control`, a method that is not expected to collapse, the same difference over the same steps of its cell
+    of that environment and seed is taken off: shares may rise for all that trains.
     """
 
     label: str
@@ -53,13 +54,14 @@ class ShareRises:
         if not pairs:
             return not_run(self.label, "points", cells.missing(self.needs))
         rises: dict[int, list[float]] = {}
+        collapsed = 0
         for cell, other in pairs:
             onset = _onset(cells, cell)
             if onset is not None:
+                collapsed += 1
                 rise = _rise(cells, cell, onset) - (_rise(cells, other, onset) if other else 0.0)
-                rises.setdefault(cell.seed, []).append(rise)
-        collapsed = sum(len(values) for values in rises.values())
-        by_seed = {seed: float(np.mean(values)) for seed, values in rises.items()}
+                rises.setdefault(cell.seed, []).extend([] if math.isnan(rise) else [rise])
+        by_seed = {seed: float(np.mean(values)) for seed, values in rises.items() if values}
         told = f"{collapsed} of {len(pairs)} cells collapsed"
         return judge(self.label, by_seed, _BOUNDS, "points", told)
 
