@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -130,16 +131,16 @@ class Records:
 
 @dataclass(frozen=True)
 class Pool:
-    """The finished cells of some runs; of equal ones the first counts."""
+    """The cells of some runs; of equal finished ones the first counts."""
 
     cells: tuple[Cell, ...]
     _kept: dict[tuple[str, Path], Any] = field(default_factory=dict, compare=False, repr=False)
 
     def find(self, need: Need, env: str, algo: str) -> dict[int, Cell]:
-        """By seed, the cells of the need's recipe."""
+        """By seed, the finished cells of the need's recipe."""
         found: dict[int, Cell] = {}
         for cell in self._named(need, env, algo):
-            if not _differing(cell, need):
+            if cell.finished and not _differing(cell, need):
                 found.setdefault(cell.seed, cell)
         return found
 
@@ -172,7 +173,7 @@ class Pool:
             runs = {cell.path.parents[3] for cells in held.values() for cell in cells.values()}
             reuse = tuple(sorted(str(run) for run in runs if run.name != need.run))
             part = replace(need, algos=algos, envs=envs)
-            found.append(Missing(part, tuple(sorted(wanted)), reuse, self._others(need, lacking)))
+            found.append(Missing(part, tuple(sorted(wanted)), reuse, self._others(part)))
         return tuple(found)
 
     def _named(self, need: Need, env: str, algo: str) -> list[Cell]:
@@ -182,22 +183,31 @@ class Pool:
             if (cell.env, cell.algo) == (env, algo) and cell.recipe and cell.recipe.tier == need.tier
         ]
 
-    def _others(self, need: Need, keys: Iterable[tuple[str, str]]) -> str:
-        """Cells that would do but for their recipes, in words."""
-        near = [cell for env, algo in keys for cell in self._named(need, env, algo)]
+    def unfinished(self, needs: Iterable[Need]) -> str:
+        """Cells of the needs' recipes that did not reach their end, in words; empty if there are none."""
+        near = {
+            cell.path: cell.state
+            for need in needs
+            for env in need.envs
+            for algo in need.algos
+            for cell in self._named(need, env, algo)
+            if not cell.finished and not _differing(cell, need)
+        }
+        states = Counter(near.values())
+        return ", ".join(f"{_cells(count)} {state}" for state, count in sorted(states.items()))
+
+    def _others(self, need: Need) -> str:
+        """What is there in the place of missing cells, in words: cells of other recipes, and unfinished ones."""
+        near = [c for env in need.envs for algo in need.algos for c in self._named(need, env, algo)]
         fields = [differing for cell in near if (differing := _differing(cell, need))]
-        names = sorted({name for differing in fields for name in differing})
-        cells = f"{len(fields)} {'cell' if len(fields) == 1 else 'cells'}"
-        return (
-            f"there {'is' if len(fields) == 1 else 'are'} {cells} with another {', '.join(names)}"
-            if fields
-            else ""
-        )
+        names = ", ".join(sorted(set().union(*fields)))
+        others = f"{_cells(len(fields))} of another recipe ({names})" if fields else ""
+        return "; ".join(text for text in (others, self.unfinished([need])) if text)
 
 
 def pool(runs: Iterable[Run]) -> Pool:
-    """The finished cells of the runs, in their order."""
-    return Pool(tuple(cell for run in runs for cell in run.cells if cell.finished and cell.recipe))
+    """The cells of the runs, in their order."""
+    return Pool(tuple(cell for run in runs for cell in run.cells if cell.recipe))
 
 
 def _differing(cell: Cell, need: Need) -> set[str]:
@@ -215,3 +225,7 @@ def _wanted(tier: str, changes: tuple[str, ...], env: str, algo: str) -> dict[st
 def _fields(recipe: Recipe) -> dict[str, str]:
     flat = flat_recipe(recipe)
     return {key: value for key, value in flat.items() if key not in NAMING and not key.startswith(FREE)}
+
+
+def _cells(count: int) -> str:
+    return f"{count} {'cell' if count == 1 else 'cells'}"

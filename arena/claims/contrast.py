@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from arena.analysis.degradation import Degradation, degradation
 from arena.analysis.statistics import MIN_SEEDS_FOR_INTERVAL
-from arena.analysis.summary import summarise_cells
+from arena.analysis.summary import skipped_updates, summarise_cells
 from arena.claims.base import Bounds, Outcome, judge, not_run
 from arena.claims.cells import Need, Pool, Records
 
@@ -101,7 +100,7 @@ class Contrast:
     measure: Measure
     claimed: Literal["more", "less", "same"] = "more"
 
-    @cached_property
+    @property
     def needs(self) -> tuple[Need, ...]:
         """The cells of both sides."""
         if self.a.changes == self.b.changes:
@@ -117,8 +116,11 @@ class Contrast:
             return not_run(self.label, self.measure.unit, missing)
         rows = {seed: [held[env][seed] for env in envs] for seed in seeds}
         without = [env for env in self.envs if env not in envs]
-        told = self._told(rows, envs) + (
-            f"; without {', '.join(without)}, whose cells are missing" if without else ""
+        unfinished = cells.unfinished(self.needs)
+        told = "; ".join(
+            [self._told(rows, envs)]
+            + ([f"without {', '.join(without)}, whose cells are missing"] if without else [])
+            + ([f"not counted: {unfinished}"] if unfinished else [])
         )
         outcome = replace(self._judge(rows, told), missing=missing)
         if not self.measure.evaluated:
@@ -175,6 +177,8 @@ class Contrast:
             texts.append(
                 "collapsed " + " against ".join(_collapsed([r for p in pairs for r in p[i]]) for i in (0, 1))
             )
+        if skipped := sum(len(skipped_updates(r.steps)) for pair in pairs for side in pair for r in side):
+            texts.append(f"{skipped} of the cells skipped updates")
         return "; ".join(texts)
 
 

@@ -61,7 +61,8 @@ def claims(
         rows = [as_json(each, outcome) for each, outcome in found.items()]
         print(json_text.dumps({"runs": [str(f) for f in folders], "claims": rows}, indent=1, allow_nan=False))
     else:
-        print(f"{len(cells.cells)} finished cells of {', '.join(str(f) for f in folders)}\n")
+        finished = sum(cell.finished for cell in cells.cells)
+        print(f"{finished} finished cells of {', '.join(str(f) for f in folders)}\n")
         _show(found, bool(claim))
 
 
@@ -96,9 +97,9 @@ def _details(claim: Claim, outcome: Outcome) -> None:
     if claim.published:
         print(f"  Published: {', '.join(f'{n.label} {n.value}' for n in claim.published)}.")
     for part in outcome.parts or (outcome,):
-        unit = f" {part.unit}" if part.effect is not None else ""
+        effect = f", {_effect(part)} {part.unit}" if part.effect is not None else ""
         equal = f", at equal tokens {_effect(part.equal_tokens)}" if part.equal_tokens else ""
-        print(f"  - {part.label}: {part.verdict}, {_effect(part)}{unit}{equal}. {part.explanation}.")
+        print(f"  - {part.label}: {part.verdict}{effect}{equal}. {part.explanation}.")
 
 
 def _commands(outcomes: Iterable[Outcome]) -> list[str]:

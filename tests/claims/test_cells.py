@@ -8,6 +8,7 @@ import pytest
 from arena.claims import CLAIMS
 from arena.claims.cells import Missing, Need, Pool, Records, merged
 from arena.launch.plan import Options, build
+from arena.records.files import Status, write_status
 from arena.records.reader import Cell
 from tests.claims.planted import plant, pool_of
 
@@ -38,7 +39,7 @@ def test_another_recipe_does_not_count_but_for_what_is_written(tmp_path):
     # The same with the changes asked for.
     assert list(cells.find(other, "sokoban", "cispo")) == [0]
     (missing,) = cells.missing([NEED], (0,))
-    assert missing.words == "cispo on sokoban (cpu-stress): there is 1 cell with another optim.epochs, steps"
+    assert missing.words == "cispo on sokoban (cpu-stress): 1 cell of another recipe (optim.epochs, steps)"
 
 
 def test_what_is_missing_is_the_command_that_makes_it(tmp_path):
@@ -121,3 +122,12 @@ def test_evaluations_at_a_number_of_tokens_are_interpolated():
     assert records.until(100) is records
     assert sorted(records.until(20).evals.step.unique()) == [0, 2, 4]
     assert records.until(20).evals.query("step == 4").success.tolist() == [1, 0]
+
+
+def test_what_is_not_finished_does_not_count_and_is_named(tmp_path):
+    folder = plant(tmp_path / "a", NEED, "sokoban", "cispo", 0, 0.5, 0.5)
+    write_status(folder, Status("failed", "h", 3, 40, 0.5, "RuntimeError: the loss is not finite"))
+    cells = pool_of(tmp_path / "a")
+    assert cells.find(NEED, "sokoban", "cispo") == {}
+    (missing,) = cells.missing([NEED])
+    assert missing.words == "cispo, gspo on sokoban (cpu-stress): 1 cell failed"

@@ -7,6 +7,8 @@ import pytest
 
 from arena.claims.cells import Need
 from arena.claims.contrast import FALL, FINAL, LOST, SECONDS, STATE, Contrast, Side, balanced
+from arena.records.files import Status, write_status
+from arena.records.layout import place
 from tests.claims.planted import plant, pool_of
 
 NEED = Need("cpu", ("grpo", "sampo"), ("sokoban",))
@@ -155,3 +157,18 @@ def test_time_and_state_are_shares_of_the_other_sides(tmp_path):
     assert (time.verdict, time.effect, time.equal_tokens) == ("reproduced", pytest.approx(24), None)
     state = dataclasses.replace(CONTRAST, measure=STATE, claimed="less").test(cells)
     assert (state.verdict, state.effect, state.low) == ("reproduced", 50, 50)
+
+
+def test_cells_that_skipped_updates_are_counted(tmp_path):
+    run = finals(tmp_path / "r", [0.8], [0.5], updates=3, skipped_updates=1, nonfinite=1)
+    assert "2 of the cells skipped updates" in CONTRAST.test(pool_of(run)).explanation
+
+
+def test_a_seed_whose_cell_failed_is_left_out_and_told(tmp_path):
+    run = finals(tmp_path / "r", [0.8, 0.85, 0.8, 0.9], [0.5, 0.5, 0.5, 0.5])
+    write_status(
+        run / place("sokoban", "grpo", 3), Status("failed", "h", 3, 77, 0.5, "the loss is not finite")
+    )
+    found = CONTRAST.test(pool_of(run))
+    assert (found.verdict, found.seeds, found.missing) == ("reproduced", (0, 1, 2), ())
+    assert found.explanation.endswith("not counted: 1 cell failed")
