@@ -191,6 +191,9 @@ def _tokens(rng: np.random.Generator, env: str, algo: str, step: int, size: Size
 def _episodes(rng: np.random.Generator, env: str, algo: str, step: int, size: Size) -> pd.DataFrame:
     episode = np.arange(size.groups * GROUP_SIZE)
     success = rng.random(episode.size) < level(env, algo, step, size.steps)
+    # The energy of action tokens rises with the spread of the group's rewards, that of thought does not.
+    spread = success.reshape(-1, GROUP_SIZE).std(axis=1)[episode // GROUP_SIZE]
+    action, think = rng.normal((spread, 0 * spread), 0.3) - 8
     return pd.DataFrame(
         {
             "step": step,
@@ -208,6 +211,9 @@ def _episodes(rng: np.random.Generator, env: str, algo: str, step: int, size: Si
             "terminated": success,
             "truncated": ~success,
             "response_tokens": size.turns * size.tokens,
+            "energy_action": action,
+            "energy_think": think,
+            "energy_all": 0.1 * action + 0.9 * think,
         }
     )
 

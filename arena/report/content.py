@@ -6,11 +6,13 @@ import math
 
 import pandas as pd
 
+from arena.analysis.energy import action_counts, task_table
 from arena.analysis.summary import mean_best_start, summarise_cells
 from arena.analysis.tokens import eight_groups, ratio_quantiles
 from arena.errors import UsageError
 from arena.records.reader import Cell, Run, load_evals, load_steps, map_cells
 from arena.report.document import Report, Section
+from arena.report.energy_figures import energy_section
 from arena.report.env_data import EnvData
 from arena.report.figures import env_figures, overview_figure
 from arena.report.findings import caveats, finding
@@ -46,6 +48,9 @@ def compose_report(run: Run) -> Report:
         )
         for env in envs
     ]
+    energy = energy_section(
+        map_cells(run.cells, "episodes", task_table), map_cells(run.cells, "tokens", action_counts), steps
+    )
     started = str(run.manifest.get("started", ""))
     return Report(
         title="Stability of policy optimisation on language agents",
@@ -61,7 +66,7 @@ def compose_report(run: Run) -> Report:
         tables=tuple(
             t for t in (recipe_table(run.cells), differences_table(run.cells), starts_table(run)) if t.groups
         ),
-        sections=tuple(s for s in sections if s.figures or s.note),
+        sections=(*(s for s in sections if s.figures or s.note), *([energy] if energy else [])),
     )
 
 

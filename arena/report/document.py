@@ -56,12 +56,16 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """Everything about one environment. `note` names the cells that are not finished, "" if all are."""
+    """Everything about one environment, or about one question.
+
+    `note` names the cells that are not finished, "" if all are. `tables` stand before the figures.
+    """
 
     id: str
     title: str
     note: str
     figures: tuple[Figure, ...]
+    tables: tuple[Table, ...] = ()
 
 
 @dataclass(frozen=True)

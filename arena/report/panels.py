@@ -132,6 +132,17 @@ def stacked_panel(shares: pd.DataFrame, scale: Scale, colours: Mapping[str, str]
         return to_svg(canvas)
 
 
+def scatter_panel(layers: Sequence[tuple[pd.DataFrame, str]], scale: Scale) -> str:
+    """Points, the last layer on top. Each layer: columns x and y, and a colour."""
+    with drawing_style():
+        canvas, axes = new_canvas()
+        for points, colour in layers:
+            axes.plot(points.x, points.y, ".", color=colour, markersize=3.6, markeredgewidth=0, alpha=0.7)
+        _finish(axes, scale)
+        axes.xaxis.set_major_locator(MaxNLocator(5, steps=_TICKS))
+        return to_svg(canvas)
+
+
 @dataclass(frozen=True)
 class Journey:
     """A method's way in one environment: means over seeds, and the final value of each seed. Shares."""
@@ -212,6 +223,14 @@ def patch_swatch(colour: str, opacity: float = 1.0) -> str:
     box = f'<rect width="26" height="11" rx="2" fill="{colour}" fill-opacity="{opacity}"/>'
     return (
         f'<svg viewBox="0 0 26 11" width="26pt" height="11pt" xmlns="http://www.w3.org/2000/svg">{box}</svg>'
+    )
+
+
+def dot_swatch(colour: str) -> str:
+    """A dot, for legends."""
+    dot = f'<circle cx="13" cy="5.5" r="4" fill="{colour}"/>'
+    return (
+        f'<svg viewBox="0 0 26 11" width="26pt" height="11pt" xmlns="http://www.w3.org/2000/svg">{dot}</svg>'
     )
 
 
