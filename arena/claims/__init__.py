@@ -6,6 +6,7 @@ from __future__ import annotations
 from arena.claims import (
     actfocus_alpha,
     actfocus_gains,
+    action_energy,
     advantage_design,
     dynamic_gigpo,
     larger_model,
@@ -37,6 +38,7 @@ CLAIMS: dict[str, Claim] = {
         recipe_parts,
         actfocus_gains,
         actfocus_alpha,
+        action_energy,
         single_rollout,
     )
 }

@@ -115,13 +115,7 @@ class Contrast:
         if not seeds:
             return not_run(self.label, self.measure.unit, missing)
         rows = {seed: [held[env][seed] for env in envs] for seed in seeds}
-        without = [env for env in self.envs if env not in envs]
-        unfinished = cells.unfinished(self.needs)
-        told = "; ".join(
-            [self._told(rows, envs)]
-            + ([f"without {', '.join(without)}, whose cells are missing"] if without else [])
-            + ([f"not counted: {unfinished}"] if unfinished else [])
-        )
+        told = "; ".join([self._told(rows, envs), *not_counted(cells, self.needs, envs)])
         outcome = replace(self._judge(rows, told), missing=missing)
         if not self.measure.evaluated:
             return outcome
@@ -200,6 +194,15 @@ def balanced(seeds: Mapping[str, set[int]]) -> tuple[tuple[int, ...], tuple[str,
             kept = common
             envs.append(env)
     return tuple(sorted(kept)), tuple(env for env in seeds if env in envs)
+
+
+def not_counted(cells: Pool, needs: Sequence[Need], envs: Sequence[str]) -> list[str]:
+    """In words: environments that are not among those that count, and cells that did not reach their end."""
+    without = [env for env in needs[0].envs if env not in envs]
+    unfinished = cells.unfinished(needs)
+    return ([f"without {', '.join(without)}, whose cells are missing"] if without else []) + (
+        [f"not counted: {unfinished}"] if unfinished else []
+    )
 
 
 def _at_equal_tokens(pair: Sides) -> Sides:

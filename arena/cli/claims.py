@@ -111,8 +111,9 @@ def _commands(outcomes: Iterable[Outcome]) -> list[str]:
 def _effect(outcome: Outcome | None) -> str:
     if outcome is None or outcome.effect is None:
         return NOTHING
-    ends = NOTHING if outcome.low is None else f"{outcome.low:+.1f} to {outcome.high:+.1f}"
-    return f"{outcome.effect:+.1f} [{ends}]"
+    digits = 2 if outcome.unit == "correlation" else 1
+    ends = NOTHING if outcome.low is None else f"{outcome.low:+.{digits}f} to {outcome.high:+.{digits}f}"
+    return f"{outcome.effect:+.{digits}f} [{ends}]"
 
 
 def _seeds(seeds: tuple[int, ...]) -> str:
