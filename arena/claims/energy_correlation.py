@@ -23,7 +23,8 @@ class EnergyCorrelation:
     """Whether a measure of `arena.analysis.energy` correlates with the variance of the reward over a task's rollouts.
 
     Spearman's, over the tasks of a cell's first steps, as that module has it: there the policy is close to the
-    reference, the paper's setting. A seed's value is the mean over environments. Claimed is that it is positive, or (`none`) 0.
+    reference, the paper's setting. A seed's value is the mean over environments. Claimed is that it is positive, or
+    (`none`) 0.
     """
 
     label: str
