@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import arena
-from arena.cli import compare, env, report, run, stress, tune
+from arena.cli import claims, compare, env, report, run, stress, tune
 from arena.cli import list as listing
 from arena.errors import UsageError
 
@@ -54,6 +54,7 @@ app.command("tune", epilog=tune.EPILOG)(tune.tune)
 app.command("stress", epilog=stress.EPILOG)(stress.stress)
 app.command("report")(report.report)
 app.command("compare", epilog=compare.EPILOG)(compare.compare)
+app.command("claims", epilog=claims.EPILOG)(claims.claims)
 app.add_typer(listing.app, name="list")
 app.add_typer(env.app, name="env")
 

@@ -11,7 +11,8 @@ from arena.cli.tables import show
 from arena.recipe import field_table, field_values, load_tier, tier_names
 
 app = typer.Typer(
-    no_args_is_help=True, help="List algorithms, modifiers, environments, tiers, detectors or recipe fields."
+    no_args_is_help=True,
+    help="List algorithms, modifiers, environments, tiers, recipe fields, detectors or claims.",
 )
 
 
@@ -69,3 +70,12 @@ def fields(
 ) -> None:
     """The recipe's fields, with a tier's values: what [bold]arena run --set[/] takes."""
     show(field_values(tier) if json else field_table(tier), json)
+
+
+@app.command()
+def claims(json: Json = False) -> None:
+    """The published claims that [bold]arena claims[/] tests."""
+    from arena.claims import CLAIMS
+
+    rows = [{"name": c.name, "source": c.source, "statement": c.statement} for c in CLAIMS.values()]
+    show(rows, json)

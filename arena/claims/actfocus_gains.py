@@ -1,0 +1,35 @@
+"""ActFocus against the method that it weights."""
+
+from arena.claims.base import Claim
+from arena.claims.contrast import FALL, FINAL, Contrast, Side
+from arena.claims.published import number
+from arena.claims.settings import ACTFOCUS, ACTFOCUS_ENVS, CPU
+
+_GAIN = "final-step success gain over uniform (points)"
+
+CLAIM = Claim(
+    name="actfocus-gains",
+    statement="ActFocus lowers the fall from peak to end and raises final success, over GRPO and over PPO.",
+    source=ACTFOCUS,
+    how="Both measures, paired with the same method without its weights; all four have to hold.",
+    parts=tuple(
+        part
+        for algo, base in (("actfocus", "grpo"), ("ppo-actfocus", "ppo"))
+        for part in (
+            Contrast(
+                f"{algo} falls less than {base}",
+                CPU,
+                Side((algo,)),
+                Side((base,)),
+                ACTFOCUS_ENVS,
+                FALL,
+                "less",
+            ),
+            Contrast(f"{algo} ends above {base}", CPU, Side((algo,)), Side((base,)), ACTFOCUS_ENVS, FINAL),
+        )
+    ),
+    published=(
+        number("PPO Sudoku 0.5B, final gain", "actfocus", "value", setting="PPO Sudoku 0.5B", metric=_GAIN),
+        number("PPO Sudoku 1.5B, final gain", "actfocus", "value", setting="PPO Sudoku 1.5B", metric=_GAIN),
+    ),
+)

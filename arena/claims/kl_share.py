@@ -1,0 +1,87 @@
+"""The test of ARLArena's collapse diagnosis: the share of KL in sequences of A<0 and ratio<1, before a collapse."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from arena.analysis.degradation import RULE
+from arena.analysis.summary import summarise_cells
+from arena.analysis.tokens import GROUPS, eight_groups
+from arena.claims.base import Bounds, Outcome, judge, not_run
+from arena.claims.cells import Need, Pool
+from arena.records.reader import Cell, map_cells
+
+#: The groups that the diagnosis is about.
+_FALLING = tuple(group for group in GROUPS if group.startswith("A<0 r<1"))
+
+#: Points of the step's KL. The groups are nine: one of equal shares has 11.
+_BOUNDS = Bounds(smallest=5.0)
+
+
+@dataclass(frozen=True)
+class ShareRises:
+    """In cells that collapse, the share just before the onset less that in all earlier steps.
+
+    "Just before" are the `Rule.training_window` steps before the onset, so that nothing is taken from after it.
+    With `control`, a method that is not expected to collapse, the same difference over the same steps of its cell
+    of that environment and seed is taken off: shares may rise for all that trains.
+    """
+
+    label: str
+    tier: str
+    algos: tuple[str, ...]
+    envs: tuple[str, ...]
+    control: str | None = None
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """The cells that collapse, and those they are held against."""
+        return (Need(self.tier, self.algos + ((self.control,) if self.control else ()), self.envs),)
+
+    def test(self, cells: Pool) -> Outcome:
+        """One value per seed: the mean over its collapsed cells."""
+        (need,) = self.needs
+        held = [
+            cell for env in self.envs for algo in self.algos for cell in cells.find(need, env, algo).values()
+        ]
+        controls = {env: cells.find(need, env, self.control) if self.control else {} for env in self.envs}
+        pairs = [(cell, controls[cell.env].get(cell.seed)) for cell in held]
+        pairs = [(cell, other) for cell, other in pairs if other is not None or not self.control]
+        if not pairs:
+            return not_run(self.label, "points", cells.missing(self.needs))
+        rises: dict[int, list[float]] = {}
+        collapsed = 0
+        for cell, other in pairs:
+            onset = _onset(cells, cell)
+            if onset is not None:
+                collapsed += 1
+                rise = _rise(cells, cell, onset) - (_rise(cells, other, onset) if other else 0.0)
+                rises.setdefault(cell.seed, []).extend([] if math.isnan(rise) else [rise])
+        by_seed = {seed: float(np.mean(values)) for seed, values in rises.items() if values}
+        told = f"{collapsed} of {len(pairs)} cells collapsed"
+        return judge(self.label, by_seed, _BOUNDS, "points", told)
+
+
+def _onset(cells: Pool, cell: Cell) -> int | None:
+    records = cells.records(cell)
+    step = summarise_cells([cell], records.steps, records.evals).collapse_step.iloc[0]
+    return None if pd.isna(step) else int(step)
+
+
+def _rise(cells: Pool, cell: Cell, onset: int) -> float:
+    """Points of the KL share; NaN without tokens or without earlier steps."""
+    shares = cells.once("falling share", cell, lambda: _shares(cell))
+    first = onset - RULE.training_window
+    return 100 * float(shares.loc[first : onset - 1].mean() - shares.loc[: first - 1].mean())
+
+
+def _shares(cell: Cell) -> pd.Series:
+    """By step, the share of the KL that the groups of A<0 and ratio<1 carry."""
+    groups = map_cells([cell], "tokens", eight_groups)
+    if groups.empty:
+        return pd.Series(dtype=float, index=pd.Index([], dtype=int))
+    return groups[groups.group.isin(_FALLING)].groupby("step").share.sum(min_count=1)

@@ -1,0 +1,36 @@
+"""ARLArena's main finding: sequence-level clipping is stable where tolerant token-level clipping collapses."""
+
+from arena.claims.base import Claim
+from arena.claims.contrast import LOST, Contrast, Side
+from arena.claims.published import number
+from arena.claims.settings import ARLARENA, SEQUENCE_LEVEL, STRESS, STRESS_ENVS, TOLERANT
+
+_TABLE = "arlarena_table3"
+
+CLAIM = Claim(
+    name="sequence-clipping",
+    statement=(
+        "Sequence-level clipping (GSPO, SAMPO) collapses less than tolerant token-level clipping (CISPO, "
+        "soft SAPO)."
+    ),
+    source=f"{ARLARENA}, section 4 and Table 3",
+    how=(
+        "The share of its peak that a cell has lost by its end, under stress. A share, because counts of "
+        "collapses that are all or none have no spread over seeds; the counts are given beside it."
+    ),
+    parts=(
+        Contrast(
+            "gspo, sampo lose less of their peak than cispo, sapo-soft",
+            STRESS,
+            Side(SEQUENCE_LEVEL),
+            Side(TOLERANT),
+            STRESS_ENVS,
+            LOST,
+            "less",
+        ),
+    ),
+    published=tuple(
+        number(f"{name} ALFWorld success", _TABLE, "alfworld_success", method=name)
+        for name in ("GSPO", "SAMPO", "CISPO", "SAPO_SOFT")
+    ),
+)

@@ -1,0 +1,37 @@
+"""Sequence masking rescues what tolerant clipping breaks."""
+
+from arena.claims.base import Claim
+from arena.claims.contrast import FINAL, Contrast, Side
+from arena.claims.published import number
+from arena.claims.settings import ARLARENA, STRESS, STRESS_ENVS, TOLERANT
+
+_VARIANTS = ("original", "sequence mask")
+
+CLAIM = Claim(
+    name="sequence-mask",
+    statement="Masking negative-advantage sequences that the policy has left rescues CISPO and soft SAPO.",
+    source=f"{ARLARENA}, Table 4",
+    how="Final success under stress with the mask against without, for each of the two; both have to gain.",
+    parts=tuple(
+        Contrast(
+            f"{algo}+seqmask ends above {algo}",
+            STRESS,
+            Side((f"{algo}+seqmask",)),
+            Side((algo,)),
+            STRESS_ENVS,
+            FINAL,
+        )
+        for algo in TOLERANT
+    ),
+    published=tuple(
+        number(
+            f"{method} ALFWorld success, {variant}",
+            "arlarena_table4_seqmask_alfworld",
+            "success",
+            method=method,
+            variant=variant,
+        )
+        for method in ("CISPO", "SAPO_SOFT")
+        for variant in _VARIANTS
+    ),
+)

@@ -1,0 +1,121 @@
+"""`arena claims`: what published claims come to on recorded cells."""
+
+from __future__ import annotations
+
+import json as json_text
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from arena.cli.options import DEFAULT_RUNS, Json, RunsDir
+from arena.cli.tables import NOTHING, show
+from arena.errors import unknown_name
+
+if TYPE_CHECKING:
+    from arena.claims import Claim, Outcome
+
+EPILOG = """
+[bold]Examples[/]
+
+arena claims
+
+arena claims claims-cpu claims-cpu-stress
+
+arena claims --claim sequence-clipping --claim sequence-mask
+"""
+
+
+def claims(
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Names of runs, or their folders, whose cells are taken together. Default: the latest run.",
+            metavar="[RUN]...",
+        ),
+    ] = None,
+    claim: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--claim", help="Only this claim of [bold]arena list claims[/]. Repeatable.", metavar="NAME"
+        ),
+    ] = None,
+    runs_dir: RunsDir = DEFAULT_RUNS,
+    json: Json = False,
+) -> None:
+    """Test published claims on the cells of runs: reproduced, not reproduced, inconclusive, or not run.
+
+    A claim that is not reproduced is a result: the exit code is 0.
+    """
+    from arena.claims import CLAIMS, pool
+    from arena.claims.base import as_json
+    from arena.records.reader import find_run, read_run
+
+    for name in claim or ():
+        if name not in CLAIMS:
+            raise unknown_name("claim", name, CLAIMS)
+    folders = [find_run(run, runs_dir) for run in runs or [None]]
+    cells = pool(read_run(folder) for folder in folders)
+    found = {CLAIMS[name]: CLAIMS[name].test(cells) for name in dict.fromkeys(claim or CLAIMS)}
+    if json:
+        rows = [as_json(each, outcome) for each, outcome in found.items()]
+        print(json_text.dumps({"runs": [str(f) for f in folders], "claims": rows}, indent=1, allow_nan=False))
+    else:
+        finished = sum(cell.finished for cell in cells.cells)
+        print(f"{finished} finished cells of {', '.join(str(f) for f in folders)}\n")
+        _show(found, bool(claim))
+
+
+def _show(found: Mapping[Claim, Outcome], asked: bool) -> None:
+    """A table of verdicts; what was run, or asked for, in detail; the commands that make what is missing."""
+    print("Effects are positive in the direction claimed, with Student's 95 % interval over seeds\n")
+    show([_row(claim.name, outcome) for claim, outcome in found.items()])
+    for claim, outcome in found.items():
+        if asked or outcome.verdict != "not run":
+            _details(claim, outcome)
+    commands = _commands(found.values())
+    if commands:
+        print("\nMissing cells are made by:")
+        for command in commands:
+            print(f"  {command}")
+
+
+def _row(name: str, outcome: Outcome) -> dict[str, str]:
+    return {
+        "claim": name,
+        "verdict": outcome.verdict,
+        "effect": _effect(outcome),
+        "at equal tokens": _effect(outcome.equal_tokens),
+        "unit": outcome.unit if outcome.effect is not None else NOTHING,
+        "seeds": _seeds(outcome.seeds),
+        "explanation": outcome.explanation,
+    }
+
+
+def _details(claim: Claim, outcome: Outcome) -> None:
+    print(f"\n{claim.name}: {claim.statement}\n  {claim.source}. {claim.how}")
+    if claim.published:
+        print(f"  Published: {', '.join(f'{n.label} {n.value}' for n in claim.published)}.")
+    for part in outcome.parts or (outcome,):
+        effect = f", {_effect(part)} {part.unit}" if part.effect is not None else ""
+        equal = f", at equal tokens {_effect(part.equal_tokens)}" if part.equal_tokens else ""
+        print(f"  - {part.label}: {part.verdict}{effect}{equal}. {part.explanation}.")
+
+
+def _commands(outcomes: Iterable[Outcome]) -> list[str]:
+    from arena.claims.cells import merged
+
+    return [each.command for each in merged(m for outcome in outcomes for m in outcome.missing)]
+
+
+def _effect(outcome: Outcome | None) -> str:
+    if outcome is None or outcome.effect is None:
+        return NOTHING
+    digits = 2 if outcome.unit == "correlation" else 1
+    ends = NOTHING if outcome.low is None else f"{outcome.low:+.{digits}f} to {outcome.high:+.{digits}f}"
+    return f"{outcome.effect:+.{digits}f} [{ends}]"
+
+
+def _seeds(seeds: tuple[int, ...]) -> str:
+    counted = len(seeds) > 2 and seeds == tuple(range(seeds[0], seeds[-1] + 1))
+    return f"{seeds[0]}-{seeds[-1]}" if counted else ", ".join(map(str, seeds)) or NOTHING

@@ -1,0 +1,100 @@
+"""`arena claims` as typed; what the numbers are is in tests/claims."""
+
+import json
+
+from arena.claims import CLAIMS
+from arena.claims.cells import Need
+from arena.claims.settings import SEQUENCE_LEVEL, STRESS, STRESS_ENVS, TOLERANT
+from tests.claims.planted import plant
+
+NEED = Need(STRESS, SEQUENCE_LEVEL + TOLERANT, STRESS_ENVS)
+
+
+def stress_run(runs, name="s", algos=NEED.algos, seeds=range(3)):
+    for env in STRESS_ENVS:
+        for seed in seeds:
+            for algo in algos:
+                final = 0.6 if algo in SEQUENCE_LEVEL else 0.05 * seed
+                plant(runs / name, NEED, env, algo, seed, 0.5, 0.6, 0.6, final)
+
+
+def test_a_claim_in_words(arena, runs):
+    stress_run(runs)
+    result = arena("claims", "--claim", "sequence-clipping")
+    assert (result.code, result.err) == (0, "")
+    # Lost: none against 100, 91.7 and 83.3 % of a peak of 0.6: mean 91.67, deviation 8.33, half width 20.7.
+    assert result.out == (
+        f"24 finished cells of {runs}/s\n"
+        "\n"
+        "Effects are positive in the direction claimed, with Student's 95 % interval over seeds\n"
+        "\n"
+        "claim              verdict     effect                   at equal tokens          unit           "
+        "seeds  explanation\n"
+        "sequence-clipping  reproduced  +91.7 [+71.0 to +112.4]  +91.7 [+71.0 to +112.4]  % of the peak  0-2    "
+        "share of the peak lost: 0 against 91.67; by environment sokoban +91.7, frozen_lake +91.7; "
+        "collapsed 0 of 12 cells against 0 of 12 cells\n"
+        "\n"
+        "sequence-clipping: Sequence-level clipping (GSPO, SAMPO) collapses less than tolerant token-level clipping "
+        "(CISPO, soft SAPO).\n"
+        f"  {CLAIMS['sequence-clipping'].source}. {CLAIMS['sequence-clipping'].how}\n"
+        "  Published: GSPO ALFWorld success 78.61, SAMPO ALFWorld success 92.72, CISPO ALFWorld success 54.42, "
+        "SAPO_SOFT ALFWorld success 25.16.\n"
+        "  - gspo, sampo lose less of their peak than cispo, sapo-soft: reproduced, +91.7 [+71.0 to +112.4] % of "
+        "the peak, at equal tokens +91.7 [+71.0 to +112.4]. share of the peak lost: 0 against 91.67; by environment "
+        "sokoban +91.7, frozen_lake +91.7; collapsed 0 of 12 cells against 0 of 12 cells.\n"
+    )
+
+
+def test_all_claims_and_the_commands_of_those_not_run(arena, runs):
+    stress_run(runs, seeds=(0,))
+    result = arena("claims")
+    assert result.code == 0
+    table = result.out.split("\n\n")[2].splitlines()
+    assert [line.split()[0] for line in table[1:]] == list(CLAIMS)
+    assert table[1].split()[1] == "inconclusive"
+    assert "about 2 more seeds would decide it" in table[1]
+    assert sum(" not run " in line for line in table) == len(CLAIMS) - 2  # negative-kl-share has cells too
+    commands = result.out.split("Missing cells are made by:\n")[1].splitlines()
+    assert len(set(commands)) == len(commands)
+    assert all(line.startswith("  arena run --tier cpu") for line in commands)
+
+
+def test_cells_of_several_runs_are_taken_together(arena, runs):
+    stress_run(runs, "one", SEQUENCE_LEVEL)
+    stress_run(runs, "two", TOLERANT)
+    only = json.loads(arena("claims", "one", "--claim", "sequence-clipping", "--json").out)
+    assert only["runs"] == [f"{runs}/one"]
+    assert [(c["verdict"], c["effect"]) for c in only["claims"]] == [("not run", None)]
+    assert only["claims"][0]["commands"] == [
+        "arena run --tier cpu-stress --algos cispo,sapo-soft --envs sokoban,frozen_lake --num-seeds 3 "
+        f"--name claims-cpu-stress --reuse {runs}/one"
+    ]
+    both = json.loads(arena("claims", "one", "two", "--claim", "sequence-clipping", "--json").out)
+    (row,) = both["claims"]
+    assert (row["claim"], row["verdict"], row["seeds"], row["unit"]) == (
+        "sequence-clipping",
+        "reproduced",
+        [0, 1, 2],
+        "% of the peak",
+    )
+    assert row["published"][0] == {
+        "label": "GSPO ALFWorld success",
+        "value": "78.61",
+        "table": "arlarena_table3",
+    }
+
+
+def test_wrong_usage(arena, runs):
+    assert arena("claims").code == 2  # no run
+    stress_run(runs, seeds=(0,))
+    unknown = arena("claims", "--claim", "sequence-cliping")
+    assert unknown.code == 2
+    assert "unknown claim 'sequence-cliping'. Did you mean 'sequence-clipping'?" in unknown.err
+    missing = arena("claims", "t")
+    assert (missing.code, "unknown run 't'" in missing.err) == (2, True)
+
+
+def test_listing(arena):
+    listed = json.loads(arena("list", "claims", "--json").out)
+    assert [row["name"] for row in listed] == list(CLAIMS)
+    assert listed[0]["statement"] == CLAIMS["sequence-clipping"].statement
