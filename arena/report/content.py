@@ -35,7 +35,7 @@ def compose_report(run: Run) -> Report:
         raise UsageError(f"{run.path} has no cells to report.")
     steps, evals = load_steps(run.cells), load_evals(run.cells)
     summary = summarise_cells(run.cells, steps, evals)
-    quantiles = map_cells(run.cells, "tokens", ratio_quantiles)
+    quantiles = map_cells(run.cells, "tokens", ratio_quantiles, by_step=True)
     groups = map_cells(run.cells, "tokens", eight_groups)
     envs = sorted({c.env for c in run.cells})
     sections = [
