@@ -3,11 +3,13 @@
     python benchmarks/report_scale.py [--rows 10000000 100000000] [--folder DIR] [--steps 100] [--seeds 3]
 
 Two environments x three methods x the seeds, one token file per step, written by the writer of real records. Values
-are slices of a pool of drawn numbers, one offset per column and file: files differ and take no drawing. About 30 bytes a row
-below `--folder` (default: a temporary one), deleted as soon as it was reported on.
+are slices of a pool of drawn numbers, one offset per column and file: files differ and take no drawing. Further seeds
+have copies of the first one's token files. About 30 bytes a row below `--folder` (default: a temporary one), deleted as
+soon as it was reported on.
 
-Wall seconds and peak memory are those of `python -m arena report` in a process of its own, from start to exit; memory is
-the largest resident set of that one process, which starts no others (`getrusage`).
+Seconds and memory are those of `python -m arena report` in a process of its own, from start to exit: wall, processor
+time (which does not grow with what else the machine does), and the largest resident set of that one process, which
+starts no others.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ class Pool:
         return values[start : start + size]
 
 
-def tokens(pool: Pool, env: str, algo: str, seed: int, step: int, steps: int, rows: int) -> dict[str, object]:
+def tokens(pool: Pool, env: str, algo: str, step: int, steps: int, rows: int) -> dict[str, object]:
     """Columns of one step: sequences of `TOKENS` tokens, in mini-batches as they were trained."""
     row = np.arange(rows, dtype=np.int32)
     sequence = row // TOKENS
@@ -68,7 +70,7 @@ def tokens(pool: Pool, env: str, algo: str, seed: int, step: int, steps: int, ro
     spread = 0.03 * np.exp(4 * max(0.0, step / steps - 0.4)) if algo == "cispo" else 0.03
 
     def drawn(name: str, values: np.ndarray) -> np.ndarray:
-        return pool.take(values, rows, env, algo, seed, step, name)
+        return pool.take(values, rows, env, algo, step, name)
 
     log_ratio = np.where(minibatch == 0, np.float32(0), drawn("ratio", pool.normal) * np.float32(spread))
     old, kl = -0.3 * drawn("old", pool.positive), 0.01 * drawn("kl", pool.positive)
@@ -112,10 +114,12 @@ def write_cell(run: Path, env: str, algo: str, seed: int, steps: int, rows: int,
     )
     write_json(folder / "recipe.json", {**recipe.model_dump(mode="json"), "hash": recipe.hash})
     rng = np.random.default_rng(stream_seed("report-scale", env, algo, seed))
-    for step in range(1, steps + 1):
-        write_columns(
-            step_file(folder, "tokens", step), "tokens", tokens(pool, env, algo, seed, step, steps, rows)
-        )
+    if seed:
+        shutil.copytree(run / place(env, algo, 0) / "tokens", folder / "tokens")
+    else:
+        for step in range(1, steps + 1):
+            columns = tokens(pool, env, algo, step, steps, rows)
+            write_columns(step_file(folder, "tokens", step), "tokens", columns)
     level = 0.3 + 0.3 * np.arange(steps + 1) / steps
     if algo == "cispo":
         level[steps // 2 :] = 0.05
@@ -159,15 +163,15 @@ def write_run(run: Path, rows: int, steps: int, seeds: int) -> int:
     return each * steps * len(cells)
 
 
-def measure(run: Path, out: Path) -> tuple[float, float]:
-    """Wall seconds and peak memory in GiB of `arena report`."""
+def measure(run: Path, out: Path) -> tuple[float, float, float]:
+    """Wall seconds, processor seconds and peak memory in GiB of `arena report`."""
     began = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-m", "arena", "report", str(run), "--out", str(out)])
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - began
     if status:
         raise SystemExit(f"arena report ended with status {status}.")
-    return seconds, usage.ru_maxrss * 1024 / 2**30
+    return seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 2**30
 
 
 def main() -> None:
@@ -178,22 +182,29 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
-    print("| token rows | on disk, GB | seconds | peak memory, GiB | seconds, times the first row |")
-    print("|---|---|---|---|---|")
+    print(
+        "| token rows | on disk, GB | seconds | processor seconds | peak memory, GiB | processor, times the first |"
+    )
+    print("|---|---|---|---|---|---|")
     first = None
     for wanted in given.rows:
         folder = Path(tempfile.mkdtemp(dir=given.folder))
         try:
             rows = write_run(folder / "run", wanted, given.steps, given.seeds)
             size = sum(f.stat().st_size for f in folder.rglob("*.parquet"))
-            seconds, memory = measure(folder / "run", folder / "out")
+            seconds, processor, memory = measure(folder / "run", folder / "out")
         finally:
             shutil.rmtree(folder)
-        first = first or seconds
-        print(
-            f"| {rows:,} | {size / 1e9:.2f} | {seconds:.1f} | {memory:.2f} | {seconds / first:.1f} |",
-            flush=True,
+        first = first or processor
+        cells = (
+            f"{rows:,}",
+            f"{size / 1e9:.2f}",
+            f"{seconds:.0f}",
+            f"{processor:.1f}",
+            f"{memory:.2f}",
+            f"{processor / first:.1f}",
         )
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -97,8 +97,9 @@ def curve_over_seeds(frame: pd.DataFrame, value: str, by: Sequence[str]) -> pd.D
     and `ci_high` (NaN below three seeds); groups without any value are left out.
     """
     rows = []
-    for key, group in frame.groupby(list(by), sort=True)[value]:
-        spread = spread_over_seeds(group)
+    for key, group in frame[[*by, value]].groupby(list(by), sort=True):
+        assert isinstance(key, tuple)  # of a list of columns
+        spread = spread_over_seeds(group[value])
         if spread is not None:
             ends = spread.interval or (math.nan, math.nan)
             rows.append((*key, spread.seeds, spread.mean, spread.low, spread.high, *ends))

@@ -227,9 +227,12 @@ def _identify(frame: pd.DataFrame, cell: Cell) -> pd.DataFrame:
     return frame
 
 
-def table_files(cell: Cell, table: str) -> list[Path]:
-    """The Parquet files of `table` in step order. Raises UsageError if one has another schema version."""
-    files = sorted((cell.path / table).glob("step-*.parquet"))
+def table_files(cell: Cell, table: str, step: int | None = None) -> list[Path]:
+    """The Parquet files of `table` in step order, or that of `step` alone.
+
+    Raises UsageError if one has another schema version.
+    """
+    files = sorted((cell.path / table).glob("step-*.parquet" if step is None else f"step-{step:05d}.parquet"))
     for file in files:
         check_version(file, pq.read_schema(file))
     return files
@@ -245,9 +248,11 @@ def check_version(path: Path, schema: pa.Schema) -> None:
         )
 
 
-def relation(connection: duckdb.DuckDBPyConnection, cell: Cell, table: str) -> duckdb.DuckDBPyRelation | None:
-    """Lazy rows of a cell's episodes, turns or tokens; None if none were recorded."""
-    files = table_files(cell, table)
+def relation(
+    connection: duckdb.DuckDBPyConnection, cell: Cell, table: str, step: int | None = None
+) -> duckdb.DuckDBPyRelation | None:
+    """Lazy rows of a cell's episodes, turns or tokens, of all steps or one; None if none were recorded."""
+    files = table_files(cell, table, step)
     return connection.read_parquet([str(f) for f in files]) if files else None
 
 
@@ -275,7 +280,7 @@ def map_cells(
     def work(job: tuple[Cell, list[Path]]) -> pd.DataFrame:
         cell, part = job
         with tempfile.TemporaryDirectory() as spill:
-            config = {"threads": 1, "memory_limit": MEMORY, "temp_directory": spill}
+            config: dict[str, Any] = {"threads": 1, "memory_limit": MEMORY, "temp_directory": spill}
             with duckdb.connect(config=config) as connection:
                 return _identify(analyse(connection.read_parquet([str(file) for file in part])), cell)
 

@@ -6,14 +6,16 @@ import math
 
 import pandas as pd
 
+from arena.analysis.microscope import moments
 from arena.analysis.summary import mean_best_start, summarise_cells
 from arena.analysis.tokens import eight_groups, ratio_quantiles
 from arena.errors import UsageError
-from arena.records.reader import Cell, Run, load_evals, load_steps, map_cells
-from arena.report.document import Report, Section
+from arena.records.reader import IDENTITY, Cell, Run, load_evals, load_steps, map_cells
+from arena.report.document import Microscope, Report, Section
 from arena.report.env_data import EnvData
 from arena.report.figures import env_figures, overview_figure
 from arena.report.findings import caveats, finding
+from arena.report.microscope import microscope
 from arena.report.style import method_order
 from arena.report.tables import (
     cells_table,
@@ -37,12 +39,21 @@ def compose_report(run: Run) -> Report:
     summary = summarise_cells(run.cells, steps, evals)
     quantiles = map_cells(run.cells, "tokens", ratio_quantiles, by_step=True)
     groups = map_cells(run.cells, "tokens", eight_groups)
+    alarms = {
+        (env, algo, seed): int(step)
+        for env, algo, seed, step in summary.dropna(subset="collapse_step")[
+            [*IDENTITY, "collapse_step"]
+        ].itertuples(index=False, name=None)
+    }
+    shown = moments(steps, alarms)
+    by_name = {(c.env, c.algo, c.seed): c for c in run.cells}
     envs = sorted({c.env for c in run.cells})
     sections = [
         _section(
             env,
             [c for c in run.cells if c.env == env],
             _env_data(env, steps, evals, quantiles, groups, summary),
+            microscope(env, shown, by_name),
         )
         for env in envs
     ]
@@ -95,7 +106,7 @@ def _env_data(
     )
 
 
-def _section(env: str, cells: list[Cell], data: EnvData) -> Section:
+def _section(env: str, cells: list[Cell], data: EnvData, tokens: Microscope | None) -> Section:
     unfinished = [f"{c.algo}, seed {c.seed}, {state_words(c)}" for c in cells if not c.finished]
     note = f"Not finished, curves end early or are missing: {'; '.join(unfinished)}." if unfinished else ""
-    return Section(env, env_title(env), note, env_figures(data) if len(data.steps) else ())
+    return Section(env, env_title(env), note, env_figures(data) if len(data.steps) else (), tokens)
