@@ -79,9 +79,10 @@ class Token:
 
 @dataclass(frozen=True)
 class SlideTurn:
-    """One turn's response. `extremes` names its most extreme tokens, `table` has the numbers of all."""
+    """One turn's response and how it moved. `extremes` are its most extreme tokens, `table` has the numbers of all."""
 
-    title: str
+    name: str
+    moved: str
     tokens: tuple[Token, ...]
     extremes: str
     table: Table | None

@@ -31,7 +31,10 @@ HUES = (0.16, 0.34, 0.52, 0.70)
 
 @dataclass(frozen=True)
 class Channel:
-    """A column of `tokens` as colours: level k where |value - middle| is at least the k-th edge, signed."""
+    """A column of `tokens` as colours: level k where |value - middle| is at least the k-th edge, signed.
+
+    `upward`: no value is below the middle.
+    """
 
     key: str
     column: str
@@ -39,6 +42,7 @@ class Channel:
     middle: float
     edges: tuple[float, float, float, float]
     meaning: str
+    upward: bool = False
 
     def level(self, value: float) -> int:
         """From -4 to 4; 0 for what is missing."""
@@ -54,6 +58,8 @@ class Channel:
     def _range(self, level: int) -> str:
         ends = (0.0, *self.edges, math.inf)
         inner, outer = ends[abs(level)], ends[abs(level) + 1]
+        if level == 0 and self.upward:
+            return f"below {_shown(self.middle + outer)}"
         if level == 0:
             return f"{_shown(self.middle - outer)} to {_shown(self.middle + outer)}"
         near, far = (self.middle + math.copysign(end, level) for end in (inner, outer))
@@ -81,6 +87,7 @@ def channels(tokens: pd.DataFrame) -> tuple[Channel, ...]:
             low,
             (fifth, 2 * fifth, 3 * fifth, 4 * fifth),
             "of the frozen reference before the token; low is confident; fifths of the range shown here",
+            upward=True,
         ),
         Channel("a", "advantage", "advantage", 0.0, (0.1, 0.5, 1.0, 2.0), "as the loss used it"),
         Channel(
@@ -133,9 +140,10 @@ def _turn(rows: pd.DataFrame, cell: Cell, by: Sequence[Channel]) -> SlideTurn:
     gradients = [_gradient(row) for _, row in rows.iterrows()]
     levels = [[c.level(float(row[c.column])) for c in by] for _, row in rows.iterrows()]
     part = f", of which {start + 1} to {start + len(rows)} are shown" if len(rows) < total else ""
-    title = (
-        f"Episode {first.episode_id}, turn {first.turn}, epoch {first.epoch}, mini-batch {first.minibatch}: "
-        f"mean |log ratio| {number(first.moved)}, {count(total)} tokens{part}"
+    name = f"Episode {first.episode_id}, turn {first.turn}"
+    moved = (
+        f"mean |log ratio| {number(first.moved)} in epoch {first.epoch}, mini-batch {first.minibatch}; "
+        f"{count(total)} tokens{part}"
     )
     tokens = tuple(
         Token(
@@ -153,7 +161,7 @@ def _turn(rows: pd.DataFrame, cell: Cell, by: Sequence[Channel]) -> SlideTurn:
         )
     )
     table = Table(
-        f"{cell.algo}, seed {cell.seed}, step {first.step}: {title}",
+        f"{cell.algo}, seed {cell.seed}, step {first.step}: {name[0].lower()}{name[1:]}, every token shown.",
         ("Position", "Token", "Role", *(c.title.capitalize() for c in by), "Gradient"),
         (
             RowGroup(
@@ -169,7 +177,7 @@ def _turn(rows: pd.DataFrame, cell: Cell, by: Sequence[Channel]) -> SlideTurn:
     )
     furthest = sorted(range(len(rows)), key=lambda k: -abs(float(rows.log_ratio[k])))[:EXTREMES]
     extremes = "; ".join(f"{_quoted(texts[k])} {numbers[k][0]}" for k in sorted(furthest))
-    return SlideTurn(title, tokens, f"Largest |log ratio|: {extremes}.", table)
+    return SlideTurn(name, moved, tokens, f"Largest |log ratio|: {extremes}.", table)
 
 
 def _gradient(row: pd.Series) -> str:
