@@ -17,7 +17,7 @@ from arena.analysis.microscope import Moment, token_texts, turns_at
 from arena.records.reader import Cell
 from arena.report.document import Lens, Microscope, RowGroup, Slide, SlideTurn, Table, Token
 from arena.report.style import BLUE, VERMILLION, tint
-from arena.report.wording import MISSING, count, number
+from arena.report.wording import MISSING, NBSP, count, number
 
 #: Tokens of a turn that are shown, around its most extreme one. Each takes about 300 bytes of HTML.
 SHOWN = 200
@@ -176,7 +176,9 @@ def _turn(rows: pd.DataFrame, cell: Cell, by: Sequence[Channel]) -> SlideTurn:
         ),
     )
     furthest = sorted(range(len(rows)), key=lambda k: -abs(float(rows.log_ratio[k])))[:EXTREMES]
-    extremes = "; ".join(f"{_quoted(texts[k])} {numbers[k][0]}" for k in sorted(furthest))
+    extremes = "; ".join(
+        f"{_quoted(texts[k])} at {rows.position[k]}: {numbers[k][0]}" for k in sorted(furthest)
+    )
     return SlideTurn(name, moved, tokens, f"Largest |log ratio|: {extremes}.", table)
 
 
@@ -208,4 +210,5 @@ def _visible(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    return f"“{text.strip(chr(10))}”"
+    """In quotes that do not break from it at its spaces."""
+    return f"“{text.strip(chr(10))}”".replace(" ", NBSP)

@@ -198,5 +198,5 @@ def test_the_pdf_has_the_turns_and_their_most_extreme_tokens(report, scope, tmp_
         for turn in slide.turns:
             rows = turn.table.groups[0].rows
             furthest = sorted(rows, key=lambda row: -abs(float(row[3].replace("−", "-"))))[:5]
-            assert all(f"{row[1]} {row[3]}" in turn.extremes for row in furthest)
+            assert all(f"{row[1]} at {row[0]}: {row[3]}" in turn.extremes for row in furthest)
             assert " ".join(turn.extremes.split()) in text
