@@ -115,7 +115,8 @@ def test_every_token_has_its_numbers_where_it_stands_and_in_a_table(run, report,
                 )
                 assert title == " · ".join([*parts, row.role, f"gradient {gradient}"])
                 assert ("x" in classes) == (gradient != "kept")
-                assert [str(row.position), f"“{text.strip(chr(10))}”", row.role, *numbers, gradient] in rows
+                quoted = f"“{text.strip(chr(10))}”".replace(" ", "\u00a0")
+                assert [str(row.position), quoted, row.role, *numbers, gradient] in rows
                 levels = [c for c in classes if c.startswith("r")]
                 edges = sum(abs(row.log_ratio) >= e for e in (0.01, 0.05, 0.2, 1.0))
                 assert levels == ([f"r{int(math.copysign(edges, row.log_ratio))}"] if edges else [])
