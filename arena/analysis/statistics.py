@@ -97,11 +97,12 @@ def curve_over_seeds(frame: pd.DataFrame, value: str, by: Sequence[str]) -> pd.D
     and `ci_high` (NaN below three seeds); groups without any value are left out.
     """
     rows = []
-    for _, group in frame.groupby(list(by), sort=True):
+    for key, group in frame[[*by, value]].groupby(list(by), sort=True):
+        assert isinstance(key, tuple)  # of a list of columns
         spread = spread_over_seeds(group[value])
         if spread is not None:
             ends = spread.interval or (math.nan, math.nan)
-            rows.append((*group[list(by)].iloc[0], spread.seeds, spread.mean, spread.low, spread.high, *ends))
+            rows.append((*key, spread.seeds, spread.mean, spread.low, spread.high, *ends))
     return pd.DataFrame(rows, columns=[*by, "seeds", "mean", "low", "high", "ci_low", "ci_high"])
 
 

@@ -9,7 +9,10 @@ torch.
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +31,12 @@ from arena.records.schema import SCHEMA_VERSION, TABLES, Table
 
 #: The columns that name a cell; every frame made here starts with them.
 IDENTITY = ("env", "algo", "seed")
+
+#: Of `map_cells`: relations at a time, memory of each, and rows of a part. Quantiles hold 8 to 16 bytes a row, which
+#: DuckDB does not put on disk: a part takes up to 64 MB. benchmarks/report_scale.py measures the whole.
+WORKERS = min(4, os.cpu_count() or 1)
+MEMORY = "512MB"
+PART_ROWS = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -218,9 +227,12 @@ def _identify(frame: pd.DataFrame, cell: Cell) -> pd.DataFrame:
     return frame
 
 
-def table_files(cell: Cell, table: str) -> list[Path]:
-    """The Parquet files of `table` in step order. Raises UsageError if one has another schema version."""
-    files = sorted((cell.path / table).glob("step-*.parquet"))
+def table_files(cell: Cell, table: str, step: int | None = None) -> list[Path]:
+    """The Parquet files of `table` in step order, or that of `step` alone.
+
+    Raises UsageError if one has another schema version.
+    """
+    files = sorted((cell.path / table).glob("step-*.parquet" if step is None else f"step-{step:05d}.parquet"))
     for file in files:
         check_version(file, pq.read_schema(file))
     return files
@@ -236,24 +248,56 @@ def check_version(path: Path, schema: pa.Schema) -> None:
         )
 
 
-def relation(connection: duckdb.DuckDBPyConnection, cell: Cell, table: str) -> duckdb.DuckDBPyRelation | None:
-    """Lazy rows of a cell's episodes, turns or tokens; None if none were recorded."""
-    files = table_files(cell, table)
+def relation(
+    connection: duckdb.DuckDBPyConnection, cell: Cell, table: str, step: int | None = None
+) -> duckdb.DuckDBPyRelation | None:
+    """Lazy rows of a cell's episodes, turns or tokens, of all steps or one; None if none were recorded."""
+    files = table_files(cell, table, step)
     return connection.read_parquet([str(f) for f in files]) if files else None
 
 
 def map_cells(
-    cells: Sequence[Cell], table: str, analyse: Callable[[duckdb.DuckDBPyRelation], pd.DataFrame]
+    cells: Sequence[Cell],
+    table: str,
+    analyse: Callable[[duckdb.DuckDBPyRelation], pd.DataFrame],
+    by_step: bool = False,
 ) -> pd.DataFrame:
-    """`analyse` on each cell's relation, stacked, with the identity columns in front.
+    """`analyse` on each cell's relation, stacked in the order of cells, with the identity columns in front.
 
-    Cells without the table are left out; the frame is empty, without columns, if no cell has it. One thread,
-    so that floating-point sums do not depend on the machine.
+    Cells without the table are left out; the frame is empty, without columns, if no cell has it. With `by_step`,
+    for an analysis that treats steps apart, a large cell comes in parts of whole steps, and memory is that of a part.
+
+    `WORKERS` relations at a time, each on a connection with one thread, so that floating-point sums do not depend on
+    the machine. A connection holds `MEMORY`; what can be put on disk goes there beyond it.
     """
-    frames = []
-    with duckdb.connect(config={"threads": 1}) as connection:
-        for cell in cells:
-            rows = relation(connection, cell, table)
-            if rows is not None:
-                frames.append(_identify(analyse(rows), cell))
+    jobs = [
+        (cell, part)
+        for cell in cells
+        if (files := table_files(cell, table))
+        for part in (_parts(files) if by_step else [files])
+    ]
+
+    def work(job: tuple[Cell, list[Path]]) -> pd.DataFrame:
+        cell, part = job
+        with tempfile.TemporaryDirectory() as spill:
+            config: dict[str, Any] = {"threads": 1, "memory_limit": MEMORY, "temp_directory": spill}
+            with duckdb.connect(config=config) as connection:
+                return _identify(analyse(connection.read_parquet([str(file) for file in part])), cell)
+
+    with ThreadPoolExecutor(WORKERS) as pool:
+        frames = list(pool.map(work, jobs))
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+
+
+def _parts(files: Sequence[Path]) -> list[list[Path]]:
+    """The files in order, in parts of at most `PART_ROWS` rows; a larger file is a part of its own."""
+    parts: list[list[Path]] = []
+    room = 0
+    for file in files:
+        rows = pq.read_metadata(file).num_rows
+        if not parts or rows > room:
+            parts.append([])
+            room = PART_ROWS
+        parts[-1].append(file)
+        room -= rows
+    return parts

@@ -80,12 +80,15 @@ def render_pdf(report: Report, path: Path) -> None:
 def _for_typst(report: Report, folder: Path) -> dict[str, object]:
     """The report as JSON values.
 
-    SVGs become files in `folder`, data tables of figures are left to the HTML.
+    SVGs become files in `folder`, data tables of figures and of turns are left to the HTML.
     """
     fields = asdict(report)
     fields["overview"] = _figure_files(report.overview, folder)
     for section, source in zip(fields["sections"], report.sections, strict=True):
         section["figures"] = [_figure_files(f, folder) for f in source.figures]
+        for slide in section["microscope"]["slides"] if section["microscope"] else ():
+            for turn in slide["turns"]:
+                turn["table"] = None
     return fields
 
 

@@ -7,15 +7,17 @@ import math
 import pandas as pd
 
 from arena.analysis.energy import action_counts, task_table
+from arena.analysis.microscope import moments
 from arena.analysis.summary import mean_best_start, summarise_cells
 from arena.analysis.tokens import eight_groups, ratio_quantiles
 from arena.errors import UsageError
-from arena.records.reader import Cell, Run, load_evals, load_steps, map_cells
-from arena.report.document import Figure, Report, Section
+from arena.records.reader import IDENTITY, Cell, Run, load_evals, load_steps, map_cells
+from arena.report.document import Figure, Microscope, Report, Section
 from arena.report.energy_figures import energy_section
 from arena.report.env_data import EnvData
 from arena.report.figures import env_figures, overview_figure
 from arena.report.findings import caveats, finding
+from arena.report.microscope import microscope
 from arena.report.stability import stability_figures
 from arena.report.style import method_order
 from arena.report.tables import (
@@ -38,9 +40,17 @@ def compose_report(run: Run) -> Report:
         raise UsageError(f"{run.path} has no cells to report.")
     steps, evals = load_steps(run.cells), load_evals(run.cells)
     summary = summarise_cells(run.cells, steps, evals)
-    quantiles = map_cells(run.cells, "tokens", ratio_quantiles)
+    quantiles = map_cells(run.cells, "tokens", ratio_quantiles, by_step=True)
     groups = map_cells(run.cells, "tokens", eight_groups)
     maps = stability_figures(run)
+    alarms = {
+        (env, algo, seed): int(step)
+        for env, algo, seed, step in summary.dropna(subset="collapse_step")[
+            [*IDENTITY, "collapse_step"]
+        ].itertuples(index=False, name=None)
+    }
+    shown = moments(steps, alarms)
+    by_name = {(c.env, c.algo, c.seed): c for c in run.cells}
     envs = sorted({c.env for c in run.cells})
     sections = [
         _section(
@@ -48,6 +58,7 @@ def compose_report(run: Run) -> Report:
             [c for c in run.cells if c.env == env],
             _env_data(env, steps, evals, quantiles, groups, summary),
             maps.get(env),
+            microscope(env, shown, by_name),
         )
         for env in envs
     ]
@@ -103,8 +114,12 @@ def _env_data(
     )
 
 
-def _section(env: str, cells: list[Cell], data: EnvData, stability: Figure | None) -> Section:
+def _section(
+    env: str, cells: list[Cell], data: EnvData, stability: Figure | None, tokens: Microscope | None
+) -> Section:
     unfinished = [f"{c.algo}, seed {c.seed}, {state_words(c)}" for c in cells if not c.finished]
     note = f"Not finished, curves end early or are missing: {'; '.join(unfinished)}." if unfinished else ""
     figures = env_figures(data) if len(data.steps) else ()
-    return Section(env, env_title(env), note, (*figures, stability) if stability else figures)
+    return Section(
+        env, env_title(env), note, (*figures, stability) if stability else figures, microscope=tokens
+    )

@@ -55,6 +55,60 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Lens:
+    """What tokens can be coloured by: a letter for its CSS classes, and the levels (-4 to 4) it shows, in words."""
+
+    key: str
+    title: str
+    meaning: str
+    legend: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token's text; its CSS classes, a lens's letter and level each, and x without gradient; its numbers.
+
+    `fill` is its colour by the first lens on white paper, "" for none.
+    """
+
+    text: str
+    classes: str
+    numbers: str
+    fill: str
+
+
+@dataclass(frozen=True)
+class SlideTurn:
+    """One turn's response and how it moved. `extremes` are its most extreme tokens, `table` has the numbers of all."""
+
+    name: str
+    moved: str
+    tokens: tuple[Token, ...]
+    extremes: str
+    table: Table | None
+
+
+@dataclass(frozen=True)
+class Slide:
+    """Turns of one cell at one step, and why that step."""
+
+    title: str
+    why: str
+    turns: tuple[SlideTurn, ...]
+
+
+@dataclass(frozen=True)
+class Microscope:
+    """Turns as coloured tokens; the reader chooses the lens, the first one at first."""
+
+    id: str
+    title: str
+    caption: str
+    lenses: tuple[Lens, ...]
+    slides: tuple[Slide, ...]
+
+
+@dataclass(frozen=True)
 class Section:
     """Everything about one environment, or about one question.
 
@@ -66,6 +120,7 @@ class Section:
     note: str
     figures: tuple[Figure, ...]
     tables: tuple[Table, ...] = ()
+    microscope: Microscope | None = None
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ def series_table(caption: str, methods: Sequence[str], series: Sequence[Series])
 def _by_step(series: Series, method: str) -> dict[int, str]:
     rows = series.frame[series.frame.algo == method]
     texts = {}
-    for step, group in rows.groupby("step"):
+    for step, group in rows[["step", series.column]].groupby("step"):
         text = with_spread(spread_over_seeds(group[series.column]), series.form)
         texts[int(str(step))] = text.replace("\n", " · ")
     return texts

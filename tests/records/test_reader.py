@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from arena.errors import UsageError
+from arena.records import reader
 from arena.records.files import Status, write_json, write_status
 from arena.records.reader import find_run, load_evals, load_steps, map_cells, read_run
 from arena.records.schema import TABLES
@@ -62,6 +63,27 @@ def test_tokens_are_aggregated_by_cell_and_agree_with_steps(run):
     assert len(both) == 32
     assert both.kl.to_numpy() == pytest.approx(both.kl_ref_k3.to_numpy(), rel=1e-5)
     assert (both.n == both.tokens_trained).all()
+
+
+def test_parts_of_a_large_cell_are_whole_steps_and_stack_to_the_same(run, monkeypatch):
+    cells = read_run(run).cells[:2]
+    seen = []
+
+    def analyse(rows):
+        frame = rows.aggregate("step, sum(kl_ref) AS kl, count(*) AS n", "step").order("step").df()
+        seen.append(tuple(frame.step))
+        return frame
+
+    whole = map_cells(cells, "tokens", analyse)
+    assert seen == [(1, 2, 3, 4)] * 2
+    seen.clear()
+    monkeypatch.setattr(reader, "PART_ROWS", 2 * int(whole.n[0]))
+    assert map_cells(cells, "tokens", analyse, by_step=True).equals(whole)
+    assert sorted(seen) == [(1, 2)] * 2 + [(3, 4)] * 2
+    seen.clear()
+    monkeypatch.setattr(reader, "PART_ROWS", 1)  # a step is never cut
+    assert map_cells(cells, "tokens", analyse, by_step=True).equals(whole)
+    assert sorted(seen) == [(k,) for k in (1, 2, 3, 4) for _ in range(2)]
 
 
 def test_a_failed_cell_is_read_as_far_as_it_went(tmp_path):

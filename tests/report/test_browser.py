@@ -57,3 +57,25 @@ def test_the_page(browser, built, width, scheme):
     panel = page.locator(".panel svg").first.bounding_box()
     assert panel["width"] > 280
     page.close()
+
+
+def test_the_reader_chooses_what_tokens_are_coloured_by(browser, built):
+    page = browser.new_page(viewport={"width": 390, "height": 900})
+    page.goto(built.html.as_uri(), timeout=120_000)
+    scope = page.locator(".microscope").last  # Sokoban, where cispo collapses
+    scope.locator(".by-r").focus()
+    seen = {}
+    for lens in "reaw":  # the arrow keys go from one to the next
+        assert scope.locator(f".by-{lens}").is_checked()
+        legends = scope.locator(".scale").evaluate_all("all => all.map(e => e.checkVisibility())")
+        assert legends == [lens == other for other in "reaw"]
+        painted = "all => all.map(e => getComputedStyle(e).backgroundColor)"
+        seen[lens] = scope.locator(".tokens span").evaluate_all(painted)
+        page.keyboard.press("ArrowRight")
+    for lens, colours in seen.items():
+        classes = scope.locator(".tokens span").evaluate_all("all => all.map(e => e.className)")
+        marked = [any(c.startswith(lens) for c in names.split()) for names in classes]
+        assert [c != "rgba(0, 0, 0, 0)" for c in colours] == marked
+    assert any(c != "rgba(0, 0, 0, 0)" for c in seen["r"])
+    assert seen["r"] != seen["a"]
+    page.close()
