@@ -5,10 +5,10 @@
 Every finished cell of the runs gets a label by `arena.analysis.degradation`: collapsed, with its onset in training
 success; healthy, if it is neither degraded nor fallen at its end; else unclear, which counts for nothing. Of each
 detector, for its warnings (alarms of either level) and its critical alarms: the share of healthy cells with an alarm,
-with its exact 95 % interval (Clopper-Pearson); the share of collapsed cells with one, and with one before the onset; and
-the median lead, onset less the first alarm in steps, over collapsed cells with an alarm (negative: after the onset).
-Cells in which a detector cannot decide are not counted for it. Seeds of `--seeds-choose` are those that constants were
-chosen on: they get a table of their own, and the decision is taken on those of `--seeds-score`.
+with its exact 95 % interval (Clopper-Pearson); the share of collapsed cells with one, and with one before the onset;
+and the median lead, onset less the first alarm in steps, over collapsed cells with an alarm (negative: after the
+onset). Cells in which a detector cannot decide are not counted for it. Seeds of `--seeds-choose` are those that
+constants were chosen on: they get a table of their own, and the decision is taken on those of `--seeds-score`.
 
 A detector of what collapses runs keeps its place by `FALSE_ALARMS` and `BEFORE_ONSET`. One of a fault that a run of
 Arena does not have (`PLANTS`) keeps it by `FALSE_ALARMS` and `FOUND`: the fault is planted in the middle of healthy
@@ -21,15 +21,16 @@ import argparse
 import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
-from arena.analysis.detectors import DETECTORS, REJECTED
 from arena.analysis.detectors.base import CellRecords, Detector, Status
 from arena.analysis.detectors.examine import examine
+from arena.analysis.detectors.statistical import REJECTED, STATISTICAL
 from arena.analysis.summary import summarise_cells
 from arena.records.reader import Cell, find_run, load_evals, load_steps, read_run
 
@@ -40,8 +41,10 @@ BEFORE_ONSET = 0.5
 #: Smallest share of planted faults found.
 FOUND = 0.9
 
+#: All of them, those that were rejected too.
+ALL = STATISTICAL | REJECTED
+
 DOCS = Path(__file__).parents[1] / "docs" / "detectors.md"
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 
 
 def _sampler_gap(steps: pd.DataFrame, late: pd.Series) -> pd.DataFrame:
@@ -61,12 +64,6 @@ PLANTS: dict[str, Callable[[pd.DataFrame, pd.Series], pd.DataFrame]] = {
     "sampler-mismatch": _sampler_gap,
     "resume": _lost_weights,
 }
-
-
-def statistical() -> dict[str, Detector]:
-    """All of them, those that were rejected too."""
-    both = DETECTORS | REJECTED
-    return {name: detector for name, detector in both.items() if detector.kind == "statistical"}
 
 
 def label(cells: Sequence[Cell]) -> pd.DataFrame:
@@ -90,14 +87,14 @@ def alarms(records: CellRecords, detectors: Iterable[Detector]) -> pd.DataFrame:
     return frame.astype({"warn": float, "critical": float})
 
 
-def planted(records: CellRecords, detectors: dict[str, Detector]) -> pd.DataFrame:
-    """`alarms` of each detector that `PLANTS` has a fault for, on the cell with the fault from the middle on; `onset`."""
+def planted(records: CellRecords) -> pd.DataFrame:
+    """`alarms` of the detectors of `PLANTS`, each on the cell with its fault from the middle on, which is `onset`."""
     frames = []
     for name, plant in PLANTS.items():
         steps = records.steps.sort_values("step", ignore_index=True)
         middle = len(steps) // 2
         faulty = dataclasses.replace(records, steps=plant(steps, steps.index.to_series() >= middle))
-        frames.append(alarms(faulty, [detectors[name]]).assign(onset=float(steps.step[middle])))
+        frames.append(alarms(faulty, [ALL[name]]).assign(onset=float(steps.step[middle])))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -106,15 +103,15 @@ def measure(cells: Sequence[Cell]) -> pd.DataFrame:
 
     Healthy cells have rows with label "planted", too.
     """
-    frames, detectors = [], statistical()
+    frames = []
     for cell, found in zip(cells, label(cells).itertuples(), strict=True):
         print(f"{cell.name}: {found.label}", file=sys.stderr)
         if found.label == "unclear":
             continue
         records = CellRecords.of(cell)
-        rows = [alarms(records, detectors.values()).assign(label=found.label, onset=found.onset)]
+        rows = [alarms(records, ALL.values()).assign(label=found.label, onset=found.onset)]
         if found.label == "healthy":
-            rows.append(planted(records, detectors).assign(label="planted"))
+            rows.append(planted(records).assign(label="planted"))
         frames += [frame.assign(cell=str(cell.path), env=cell.env, seed=cell.seed) for frame in rows]
     return pd.concat(frames, ignore_index=True)
 
@@ -138,7 +135,7 @@ class Score:
 
 
 def score(rows: pd.DataFrame, level: str, bad: str = "collapsed") -> Score:
-    """Of one detector's rows of `measure`, at the level `warn` or `critical`; `bad`: the label that asks for an alarm."""
+    """Of one detector's rows of `measure`, at level `warn` or `critical`; `bad`: the label that asks for an alarm."""
     decided = rows[~rows.status.isin([Status.SKIPPED, Status.DEGENERATE])]
     healthy, collapsed = decided[decided.label == "healthy"], decided[decided.label == bad]
     lead = (collapsed.onset - collapsed[level]).dropna()
@@ -177,7 +174,7 @@ def table(rows: pd.DataFrame) -> list[str]:
         *("critical: false alarms", "recall", "before onset", "lead, steps", "earns its place"),
     ]
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    for name in statistical():
+    for name in ALL:
         own = rows[rows.detector == name]
         bad = "planted" if name in PLANTS else "collapsed"
         warn, critical = score(own, "warn", bad), score(own, "critical", bad)
@@ -231,13 +228,27 @@ def page(rows: pd.DataFrame, choose: Sequence[int], scored: Sequence[int]) -> st
     return "\n\n".join("\n".join(block) for block in blocks)
 
 
-def write_docs(text: str, path: Path = DOCS) -> None:
-    """Put `text` between the markers of the page."""
-    before, _, rest = path.read_text().partition(BEGIN)
-    _, marker, after = rest.partition(END)
-    if not marker:
-        raise SystemExit(f"{path} lacks the markers {BEGIN} and {END}")
-    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+def definitions() -> str:
+    """Markdown: of each statistical detector what it reads, when it raises the alarm, and why."""
+    blocks = []
+    for name, detector in ALL.items():
+        module = import_module(f"arena.analysis.detectors.{name.replace('-', '_')}")
+        text = "\n\n".join((module.__doc__ or "").strip().split("\n\n")[1:])
+        needs = ", ".join(f"`{need}`" for need in detector.needs)
+        rejected = " (rejected)" if name in REJECTED else ""
+        rule = f"Value: {module.RULE.what}. Alarm: {module.RULE.words}. Reads {needs}. Source: {detector.source}."
+        blocks.append(f"### {name}{rejected}\n\n{detector.title}. {text}\n\n{rule}")
+    return "\n\n".join(blocks)
+
+
+def put(page: str, name: str, text: str) -> str:
+    """The page with `text` between its markers `<!-- NAME: begin -->` and `<!-- NAME: end -->`."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, first, rest = page.partition(begin)
+    _, second, after = rest.partition(end)
+    if not first or not second:
+        raise SystemExit(f"the page lacks the markers {begin} and {end}")
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
 def _seeds(text: str) -> list[int]:
@@ -248,7 +259,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("runs", nargs="+", help="run folders")
+    parser.add_argument("runs", nargs="*", help="run folders")
     parser.add_argument(
         "--seeds-choose", type=_seeds, default=[], help="seeds constants were chosen on: 10,11"
     )
@@ -262,18 +273,16 @@ def main() -> None:
         for cell in read_run(find_run(run)).cells
         if cell.finished and (not wanted or cell.seed in wanted)
     ]
-    if not cells:
-        raise SystemExit("no finished cell of these seeds in these runs")
-    text = page(measure(cells), args.seeds_choose, args.seeds_score)
-    print(text)
+    written = put(DOCS.read_text(), "definitions", definitions())
+    if args.runs:
+        if not cells:
+            raise SystemExit("no finished cell of these seeds in these runs")
+        text = page(measure(cells), args.seeds_choose, args.seeds_score)
+        print(text)
+        command = f"    python benchmarks/detectors.py {' '.join(Path(a).name for a in sys.argv[1:])}"
+        written = put(written, "measured", f"{command}\n\n{text}")
     if args.write_docs:
-        names = " ".join(Path(run).name for run in args.runs)
-        options = "".join(
-            f" --seeds-{name} {','.join(map(str, seeds))}"
-            for name, seeds in (("choose", args.seeds_choose), ("score", args.seeds_score))
-            if seeds
-        )
-        write_docs(f"    python benchmarks/detectors.py {names}{options}\n\n{text}")
+        DOCS.write_text(written)
 
 
 if __name__ == "__main__":

@@ -123,7 +123,7 @@ class Rule:
         return f"{levels}; {self.hold} in a row" if self.hold > 1 else levels
 
     def _bound(self, bound: Bound) -> str:
-        where = {"start": "at the start", "before": "before"}.get(self.reference)
+        where = {"start": "the start", "before": "the values before"}.get(self.reference)
         parts = [f"{bound.limit:g}"] if bound.limit is not None else []
         parts += [f"{bound.factor:g} times {where}"] if bound.factor is not None else []
         return f"{self.side} {' and '.join(parts)}"

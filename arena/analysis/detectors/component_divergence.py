@@ -1,6 +1,11 @@
 """The format penalty shrinks while the return falls.
 
-TODO
+Both are parts of what is trained on. Where the easy part is learned at the cost of the one that is wanted, the sum
+can rise all the while. Means of five steps are compared with those of the five before, in standard errors by their
+spread.
+
+Constants: two standard errors on both at once, two steps in a row; healthy GRPO cells of the CPU tier reach 2.07 in
+a single step.
 """
 
 from __future__ import annotations

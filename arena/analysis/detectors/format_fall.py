@@ -1,6 +1,10 @@
 """Responses lose their format.
 
-TODO
+The format was cloned, it is penalised, and every healthy run keeps it. A policy that loses it forgets more than its
+task; success falls with it, since what has no action does nothing.
+
+Constants: two steps in a row of healthy GRPO cells of the CPU tier stay below 0.042 invalid; a tenth is past that.
+Twice the start, because larger models may begin with more than that.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ RULE = Rule(
     what="share of turns without a valid format",
     side="above",
     warn=Bound(factor=2, limit=0.1),
-    critical=Bound(factor=4, limit=0.3),
+    critical=Bound(factor=2, limit=0.3),
 )
 
 

@@ -1,6 +1,10 @@
 """Responses grow long.
 
-TODO
+Tokens per turn. Length grows by itself where only the end token is pushed down or filler is not paid for, up to the
+limit, where what is cut has no action.
+
+Constants: two steps in a row of healthy GRPO cells of the CPU tier stay below 1.13 times their start. Half as long
+again and twice as long are past that; a model that learns to think longer reaches them as well, and is worth a look.
 """
 
 from __future__ import annotations
@@ -11,8 +15,8 @@ from arena.analysis.detectors.causal import Bound, Rule
 RULE = Rule(
     what="sampled tokens a turn",
     side="above",
-    warn=Bound(factor=1.25),
-    critical=Bound(factor=1.5),
+    warn=Bound(factor=1.5),
+    critical=Bound(factor=2),
 )
 
 DETECTOR = Detector(

@@ -1,6 +1,8 @@
 """Responses shrink.
 
-TODO
+Tokens per turn. Thoughts die out where only the action earns, and a broken policy ends early.
+
+Constants: the inverse of `length-blow-up`.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from arena.analysis.detectors.causal import Bound, Rule
 RULE = Rule(
     what="sampled tokens a turn",
     side="below",
-    warn=Bound(factor=0.75),
+    warn=Bound(factor=0.67),
     critical=Bound(factor=0.5),
 )
 

@@ -1,6 +1,10 @@
 """The KL to the reference jumps.
 
-TODO
+It grows in a healthy run, too, so it is compared with the steps just before, not with the start. Trainers that log
+no KL to the behaviour policy log this one where it is a loss.
+
+Constants: in two steps in a row healthy GRPO cells of the CPU tier have at most 0.17 nats a token, and at most 6
+times what was before only below 0.07; both at once is past what they do.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ RULE = Rule(
     what="KL(policy || reference), k3",
     side="above",
     warn=Bound(factor=3, limit=0.1),
-    critical=Bound(factor=10, limit=1),
+    critical=Bound(factor=5, limit=0.5),
     reference="before",
 )
 

@@ -1,6 +1,10 @@
 """Responses repeat themselves.
 
-TODO
+seq-rep-4 of Welleck et al.: the share of a response's sequences of four words that it has had before, mean over the
+step's responses of four words and more.
+
+Constants: two steps in a row of healthy GRPO cells of the CPU tier stay below 0.046. A tenth and a third are
+repetition that a reader sees; twice the start, because some texts repeat by nature.
 """
 
 from __future__ import annotations

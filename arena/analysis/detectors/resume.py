@@ -1,6 +1,12 @@
-"""The run jumps as one does that was resumed without all of its state.
+"""The run shifts as one does that was resumed without all of its state.
 
-TODO
+Policy, optimiser, learning rate or sampler from elsewhere change several metrics from one step to the next, and they
+stay changed; training moves them one after another. Of entropy, length, KL to the reference, return and gradient
+norm the second largest shift counts, in usual deviations from the steps before. A resume that lost nothing does not
+show.
+
+Constants: healthy GRPO cells of the CPU tier reach 13 usual deviations in single steps, 2.9 in two in a row. Metrics
+that hardly move shift at once, so a deviation is at least 0.05 of the value.
 """
 
 from __future__ import annotations
@@ -9,35 +15,36 @@ import numpy as np
 import pandas as pd
 
 from arena.analysis.detectors.base import CellRecords, Detector, Verdict
-from arena.analysis.detectors.causal import WINDOW, Bound, Rule
+from arena.analysis.detectors.causal import WINDOW, Bound, Rule, last_values
 
 #: Columns of `steps` that the state of policy, optimiser and sampler shows in; those recorded are looked at.
 COLUMNS = ("entropy", "response_tokens_mean", "kl_ref_k3", "reward_mean", "grad_norm")
-#: Of the value before, what a jump is at least measured in: metrics that hardly move jump at once.
+#: Of the usual value, what a shift is at least measured in: metrics that hardly move shift at once.
 FLOOR = 0.05
 
 RULE = Rule(
-    what="usual changes by which two or more metrics jump at once",
+    what="usual deviations by which two or more metrics shift at once",
     side="above",
-    warn=Bound(limit=8),
-    critical=Bound(limit=16),
+    warn=Bound(limit=5),
+    critical=Bound(limit=10),
     reference="none",
-    hold=1,
 )
 
 
 def judge(records: CellRecords) -> Verdict:
-    """On the second largest jump of a step, over the columns recorded."""
+    """On the second largest shift of a step, over the columns recorded."""
     columns = [values for name in COLUMNS if (values := records.column(name)) is not None]
-    jumps = np.sort(pd.concat([_jumps(values) for values in columns], axis=1).fillna(0.0).to_numpy(), axis=1)
-    return RULE.verdict(pd.Series(jumps[:, -2], columns[0].index))
+    shifts = np.sort(
+        pd.concat([_shifts(values) for values in columns], axis=1).fillna(0.0).to_numpy(), axis=1
+    )
+    return RULE.verdict(pd.Series(shifts[:, -2], columns[0].index))
 
 
-def _jumps(values: pd.Series) -> pd.Series:
-    """Absolute changes in units of the median of the `WINDOW` before, or of `FLOOR` of the value before if larger."""
-    changes = values.diff().abs()
-    usual = changes.rolling(WINDOW).median().shift()
-    return changes / np.maximum(usual, FLOOR * values.shift().abs())
+def _shifts(values: pd.Series) -> pd.Series:
+    """Deviations from the `WINDOW` values before, in the median of as many deviations before (at least `FLOOR`)."""
+    usual = last_values(values)
+    deviations = (values - usual).abs()
+    return deviations / np.maximum(deviations.rolling(WINDOW).median().shift(), FLOOR * usual.abs())
 
 
 DETECTOR = Detector(

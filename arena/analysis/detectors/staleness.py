@@ -1,6 +1,10 @@
-"""The last mini-batches of a step are stale: the policy has left the samples that it is updated on.
+"""The last mini-batch of a step is stale: the policy has left the samples that it is updated on.
 
-TODO
+ARLArena's staleness, measured: unequal ratios leave fewer samples than were drawn, n' = (sum w)^2 / sum w^2 of n
+tokens (effective sample size). The share that the last update of a step has lost is 0 where all ratios are equal.
+
+Constants: two steps in a row of healthy GRPO cells of the CPU tier lose at most 0.02, single ones up to 0.19; where
+it is a fifth for longer, few tokens decide the update.
 """
 
 from __future__ import annotations
@@ -11,8 +15,8 @@ from arena.analysis.detectors.causal import Bound, Rule
 RULE = Rule(
     what="share of its tokens that the last mini-batch has lost to unequal ratios",
     side="above",
-    warn=Bound(factor=4, limit=0.1),
-    critical=Bound(factor=8, limit=0.5),
+    warn=Bound(factor=4, limit=0.03),
+    critical=Bound(factor=10, limit=0.2),
 )
 
 #: 1 - (sum w)^2 / (n sum w^2) over the tokens of the last update of each step; log ratios clamped as in the loss.

@@ -1,26 +1,29 @@
 """Most groups have one return, and not because their tasks are solved.
 
-TODO
+Such groups have no advantage: their samples are paid for and teach nothing. Healthy cells end with up to 0.94 of
+them, all solved, so only steps whose return is not above that of the start count.
+
+Constants: above 0.7 less than a third of the batch teaches, above 0.9 less than a tenth.
 """
 
 from __future__ import annotations
 
 from arena.analysis.detectors.base import CellRecords, Detector, Verdict
-from arena.analysis.detectors.causal import Bound, Rule, unless_rising
+from arena.analysis.detectors.causal import Bound, Rule, first_values
 
 RULE = Rule(
     what="share of groups of one return",
     side="above",
-    warn=Bound(factor=2, limit=0.5),
-    critical=Bound(factor=2, limit=0.8),
+    warn=Bound(factor=1.5, limit=0.7),
+    critical=Bound(factor=1.5, limit=0.9),
 )
 
 
 def judge(records: CellRecords) -> Verdict:
-    """On the share by step, of the steps whose return is not above what it was before."""
+    """On the share by step, of the steps whose return is not above that of the start."""
     share, gained = records.column("zero_spread_groups"), records.column("reward_mean")
     assert share is not None and gained is not None
-    return RULE.verdict(share, unless_rising(gained))
+    return RULE.verdict(share, gained <= first_values(gained))
 
 
 DETECTOR = Detector(

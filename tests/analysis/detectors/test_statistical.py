@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena.analysis.detectors import DETECTORS, REJECTED
 from arena.analysis.detectors.base import CellRecords, Detector, Status, Verdict
 from arena.analysis.detectors.causal import SKIP, WINDOW
 from arena.analysis.detectors.examine import examine
+from arena.analysis.detectors.statistical import REJECTED, STATISTICAL
 
 STEPS = 40
 #: The step from which the pattern is planted.
 AT = 25
-STATISTICAL = {n: d for n, d in (DETECTORS | REJECTED).items() if d.kind == "statistical"}
+ALL = STATISTICAL | REJECTED
 
 #: A healthy run: each column of `steps` by level and relative noise (log-normal).
 HEALTHY = {
@@ -131,7 +131,7 @@ PLANTED = {
     "reference-kl": (_column("kl_ref_k3", 30), AT + 1),
     "gradient-spikes": (_column("grad_norm", 20), AT + 1),
     "entropy-rise": (_column("entropy", 6), AT + 1),
-    "entropy-fall": (_column("entropy", 0.02), AT + 1),
+    "entropy-fall": (_both(_column("entropy", 0.02), _column("reward_mean", 0.5)), AT + 1),
     "format-fall": (_column("valid_format", 0.6), AT + 1),
     "reward-spread-cliff": (_both(_column("group_reward_std", 0.2), _column("reward_mean", 0.5)), AT + 1),
     "zero-variance-groups": (_both(_column("zero_spread_groups", 4.7), _column("reward_mean", 0.5)), AT + 1),
@@ -163,19 +163,19 @@ def cut(records: CellRecords, last: int) -> CellRecords:
 
 
 def test_every_statistical_detector_has_a_pattern():
-    assert set(PLANTED) == set(STATISTICAL)
+    assert set(PLANTED) == set(ALL)
 
 
-@pytest.mark.parametrize("name", STATISTICAL)
+@pytest.mark.parametrize("name", ALL)
 def test_quiet_on_noise(name):
-    found = [judge(STATISTICAL[name], healthy(seed)) for seed in range(5)]
+    found = [judge(ALL[name], healthy(seed)) for seed in range(5)]
     assert [v.status for v in found] == [Status.OK] * 5, found
 
 
-@pytest.mark.parametrize("name", STATISTICAL)
+@pytest.mark.parametrize("name", ALL)
 def test_sees_its_pattern_at_its_step(name):
     plant, step = PLANTED[name]
-    verdict = judge(STATISTICAL[name], plant(healthy()))
+    verdict = judge(ALL[name], plant(healthy()))
     assert verdict.status == Status.CRITICAL, verdict
     if step is None:  # a change of means is seen once enough steps are behind it
         assert AT < verdict.step <= AT + 5
@@ -184,22 +184,22 @@ def test_sees_its_pattern_at_its_step(name):
     assert f"at step {verdict.critical_step}" in verdict.summary
 
 
-@pytest.mark.parametrize("name", STATISTICAL)
+@pytest.mark.parametrize("name", ALL)
 @settings(max_examples=8, deadline=None)
 @given(last=st.integers(1, STEPS), seed=st.integers(0, 3))
 def test_what_comes_later_changes_nothing(name, last, seed):
     plant, _ = PLANTED[name]
     records = plant(healthy(seed))
-    whole, part = judge(STATISTICAL[name], records), judge(STATISTICAL[name], cut(records, last))
+    whole, part = judge(ALL[name], records), judge(ALL[name], cut(records, last))
     assert part.steps == tuple(step for step in whole.steps if step <= last)
     assert part.values == pytest.approx(whole.values[: len(part.steps)], rel=1e-12)
     critical = whole.critical_step
     assert part.critical_step == (critical if critical is not None and critical <= last else None)
 
 
-@pytest.mark.parametrize("name", STATISTICAL)
+@pytest.mark.parametrize("name", ALL)
 def test_a_run_too_short_to_compare_is_not_ok(name):
-    verdict = judge(STATISTICAL[name], cut(healthy(), SKIP + WINDOW))
+    verdict = judge(ALL[name], cut(healthy(), SKIP + WINDOW))
     assert verdict.status == Status.DEGENERATE
     assert "the first 10 are what later ones are compared with" in verdict.summary
 
@@ -215,4 +215,4 @@ def test_a_run_too_short_to_compare_is_not_ok(name):
 )
 def test_records_that_cannot_decide_are_not_ok(name, make):
     records = healthy()
-    assert judge(STATISTICAL[name], dataclasses.replace(records, tables=make(records))).status == "degenerate"
+    assert judge(ALL[name], dataclasses.replace(records, tables=make(records))).status == "degenerate"
