@@ -66,13 +66,13 @@ PLANTS: dict[str, Callable[[pd.DataFrame, pd.Series], pd.DataFrame]] = {
 }
 
 
-def label(cells: Sequence[Cell]) -> pd.DataFrame:
-    """A row for each cell, in order: `label` (collapsed, healthy or unclear) and `onset` (missing without one)."""
-    summary = summarise_cells(cells, load_steps(cells), load_evals(cells))
-    collapsed = summary.collapse_step.notna()
-    sure = (summary.degraded == False) & (summary.late_fall == False)  # noqa: E712 (missing is not)
-    labels = np.select([collapsed, sure], ["collapsed", "healthy"], "unclear")
-    return pd.DataFrame({"label": labels, "onset": summary.collapse_step.astype(float)})
+def label(cell: Cell) -> tuple[str, float]:
+    """collapsed, healthy or unclear; and the onset of a collapse, NaN without one."""
+    (found,) = summarise_cells([cell], load_steps([cell]), load_evals([cell])).itertuples()
+    if not pd.isna(found.collapse_step):
+        return "collapsed", float(found.collapse_step)
+    sure = found.degraded is False and found.late_fall is False
+    return "healthy" if sure else "unclear", np.nan
 
 
 def alarms(records: CellRecords, detectors: Iterable[Detector]) -> pd.DataFrame:
@@ -104,13 +104,14 @@ def measure(cells: Sequence[Cell]) -> pd.DataFrame:
     Healthy cells have rows with label "planted", too.
     """
     frames = []
-    for cell, found in zip(cells, label(cells).itertuples(), strict=True):
-        print(f"{cell.name}: {found.label}", file=sys.stderr)
-        if found.label == "unclear":
+    for cell in cells:
+        found, onset = label(cell)
+        print(f"{cell.name}: {found}" + (f" from step {onset:.0f}" if onset > 0 else ""), file=sys.stderr)
+        if found == "unclear":
             continue
         records = CellRecords.of(cell)
-        rows = [alarms(records, ALL.values()).assign(label=found.label, onset=found.onset)]
-        if found.label == "healthy":
+        rows = [alarms(records, ALL.values()).assign(label=found, onset=onset)]
+        if found == "healthy":
             rows.append(planted(records).assign(label="planted"))
         frames += [frame.assign(cell=str(cell.path), env=cell.env, seed=cell.seed) for frame in rows]
     return pd.concat(frames, ignore_index=True)

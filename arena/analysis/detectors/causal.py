@@ -30,7 +30,8 @@ def last_values(values: pd.Series) -> pd.Series:
 def first_values(values: pd.Series) -> pd.Series:
     """The reference "start": the first of `last_values`, for all that come after; missing until it is known."""
     medians = last_values(values)
-    return medians.mask(medians.notna(), medians.loc[medians.first_valid_index()])
+    known = medians.dropna()
+    return medians.mask(medians.notna(), known.iloc[0]) if len(known) else medians
 
 
 def unless_rising(values: pd.Series) -> pd.Series:

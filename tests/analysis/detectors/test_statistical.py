@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -37,6 +38,7 @@ HEALTHY = {
 }
 
 
+@cache
 def healthy(seed: int = 0) -> CellRecords:
     """A run in which nothing happens but noise."""
     rng = np.random.default_rng(seed)
@@ -129,13 +131,13 @@ PLANTED = {
     "out-of-band-high": (_column("out_of_band_high", 60), AT + 1),
     "kl-explosion": (_column("kl_behaviour_k3", 200), AT + 1),
     "reference-kl": (_column("kl_ref_k3", 30), AT + 1),
-    "gradient-spikes": (_column("grad_norm", 20), AT + 1),
+    "gradient-spikes": (_column("grad_norm", 40), AT + 2),
     "entropy-rise": (_column("entropy", 6), AT + 1),
     "entropy-fall": (_both(_column("entropy", 0.02), _column("reward_mean", 0.5)), AT + 1),
     "format-fall": (_column("valid_format", 0.6), AT + 1),
     "reward-spread-cliff": (_both(_column("group_reward_std", 0.2), _column("reward_mean", 0.5)), AT + 1),
     "zero-variance-groups": (_both(_column("zero_spread_groups", 4.7), _column("reward_mean", 0.5)), AT + 1),
-    "length-blow-up": (_column("response_tokens_mean", 2), AT + 1),
+    "length-blow-up": (_column("response_tokens_mean", 2.5), AT + 1),
     "length-collapse": (_column("response_tokens_mean", 0.4), AT + 1),
     "repetition": (_table("turns", response=lambda t: "so on and on so on and on so on and on"), AT + 1),
     "staleness": (
@@ -147,7 +149,7 @@ PLANTED = {
         _table("episodes", reward=lambda e: 0.1 * e.reward, format_penalty=lambda e: 0.1 * e.format_penalty),
         None,
     ),
-    "resume": (_both(_column("entropy", 4), _column("kl_ref_k3", 0.01)), AT),
+    "resume": (_both(_column("entropy", 4), _column("kl_ref_k3", 0.01)), AT + 1),
 }
 
 
