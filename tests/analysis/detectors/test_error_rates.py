@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -104,8 +105,8 @@ def test_labels_and_alarms_of_a_run(tmp_path):
 
 def test_planted_faults_are_found_after_they_were_planted():
     records = healthy()
-    steps = records.steps  # with a trend, so that the start's weights are others than the middle's
-    steps = steps.assign(kl_ref_k3=steps.kl_ref_k3 * steps.step, entropy=steps.entropy * 0.9**steps.step)
+    steps, early = records.steps, np.exp(-records.steps.step / 4)  # the first steps are unlike the middle
+    steps = steps.assign(kl_ref_k3=steps.kl_ref_k3 * (1 - early), entropy=steps.entropy * (1 + 3 * early))
     found = planted(dataclasses.replace(records, steps=steps)).set_index("detector")
     assert found.onset.tolist() == [21.0, 21.0]
     assert (found.warn == 22).all()
