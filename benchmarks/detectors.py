@@ -238,7 +238,7 @@ def definitions() -> str:
         needs = ", ".join(f"`{need}`" for need in detector.needs)
         rejected = " (rejected)" if name in REJECTED else ""
         rule = f"Value: {module.RULE.what}. Alarm: {module.RULE.words}. Reads {needs}. Source: {detector.source}."
-        blocks.append(f"### {name}{rejected}\n\n{detector.title}. {text}\n\n{rule}")
+        blocks.append(f"### {name}{rejected}\n\n{detector.title}. {rule}\n\n{text}")
     return "\n\n".join(blocks)
 
 

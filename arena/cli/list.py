@@ -11,7 +11,7 @@ from arena.cli.tables import show
 from arena.recipe import field_table, field_values, load_tier, tier_names
 
 app = typer.Typer(
-    no_args_is_help=True, help="List algorithms, modifiers, environments, tiers or recipe fields."
+    no_args_is_help=True, help="List algorithms, modifiers, environments, tiers, detectors or recipe fields."
 )
 
 
@@ -48,6 +48,18 @@ def tiers(json: Json = False) -> None:
     show(
         [{"name": name, "description": load_tier(name).get("description", "")} for name in tier_names()], json
     )
+
+
+@app.command()
+def detectors(json: Json = False) -> None:
+    """The detectors of what goes wrong in a run: exact checks and statistical ones."""
+    from arena.analysis.detectors import DETECTORS
+
+    rows = [
+        {"name": d.name, "kind": d.kind, "title": d.title, "needs": ", ".join(d.needs), "source": d.source}
+        for d in DETECTORS.values()
+    ]
+    show(rows, json)
 
 
 @app.command()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from arena.algorithms.catalog import CATALOG, MODIFIERS
+from arena.analysis.detectors import DETECTORS
 from arena.cli import tables
 from arena.envs import ENVS
 from arena.recipe import resolve
@@ -56,7 +57,13 @@ def test_unknown_commands_get_a_suggestion(arena, command):
 
 @pytest.mark.parametrize(
     ("what", "names"),
-    [("algos", list(CATALOG)), ("modifiers", list(MODIFIERS)), ("envs", list(ENVS)), ("tiers", ["cpu"])],
+    [
+        ("algos", list(CATALOG)),
+        ("modifiers", list(MODIFIERS)),
+        ("envs", list(ENVS)),
+        ("tiers", ["cpu"]),
+        ("detectors", list(DETECTORS)),
+    ],
 )
 def test_lists(arena, what, names):
     rows = json.loads(arena("list", what, "--json").out)

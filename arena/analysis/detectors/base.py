@@ -70,12 +70,12 @@ class Verdict:
         return self.status in (Status.WARN, Status.CRITICAL)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CellRecords:
     """One cell's records as detectors see them; `recipe` and any table or column may be missing.
 
-    `steps` and `evals` are frames without identity columns needed. `tables` holds episodes, turns and tokens, each as
-    Parquet files in step order or as a frame.
+    Tables are as in `arena.records.schema`, and what identifies a row (step, episode_id, turn, ...) is there wherever
+    the table is. `tables` holds episodes, turns and tokens, each as Parquet files in step order or as a frame.
     """
 
     recipe: Recipe | None = None
