@@ -15,8 +15,9 @@ from arena.analysis.detectors import (
     zero_gradient,
 )
 from arena.analysis.detectors.base import Detector
+from arena.analysis.detectors.statistical import STATISTICAL
 
-#: Name -> detector: exact checks, in the order of a step.
+#: Name -> detector: exact checks, in the order of a step, then the statistical ones.
 DETECTORS: dict[str, Detector] = {
     module.DETECTOR.name: module.DETECTOR
     for module in (
@@ -34,3 +35,4 @@ DETECTORS: dict[str, Detector] = {
         nonfinite,
     )
 }
+DETECTORS |= STATISTICAL

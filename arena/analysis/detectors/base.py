@@ -43,19 +43,21 @@ class Verdict:
     """What a detector says of one cell.
 
     `steps`: the training steps at fault, ascending; the first is the alarm's. `values`: what was measured at each.
+    `critical_step`: where a detector has two levels, the first step that is critical; None if none is.
     """
 
     status: Status
     summary: str
     steps: tuple[int, ...] = ()
     values: tuple[float, ...] = ()
+    critical_step: int | None = None
 
     @staticmethod
-    def of(status: Status, summary: str, faults: pd.Series) -> Verdict:
+    def of(status: Status, summary: str, faults: pd.Series, critical_step: int | None = None) -> Verdict:
         """With the steps and values of `faults`, a series indexed by step."""
         faults = faults.sort_index()
         steps, values = faults.index.tolist(), faults.tolist()
-        return Verdict(status, summary, tuple(map(int, steps)), tuple(map(float, values)))
+        return Verdict(status, summary, tuple(map(int, steps)), tuple(map(float, values)), critical_step)
 
     @property
     def step(self) -> int | None:
@@ -99,6 +101,10 @@ class CellRecords:
         None if `table` was not recorded. One thread, so that sums do not depend on the machine.
         """
         return self._connection.sql(sql).df() if table in self._recorded else None
+
+    def relation(self, table: str) -> duckdb.DuckDBPyRelation | None:
+        """Lazy rows of episodes, turns or tokens, for analyses that take a relation; None if not recorded."""
+        return self._connection.view(table) if table in self._recorded else None
 
     def missing(self, needs: Sequence[str]) -> list[str]:
         """Those of `needs` that are absent or have no value: "recipe", "table" or "table.column"."""

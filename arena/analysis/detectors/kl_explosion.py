@@ -1,0 +1,31 @@
+"""The KL between the policies before and after a step's updates explodes.
+
+k3 of log pi - log pi_old over all mini-batches. A healthy run keeps its level. Not k1, which cancels.
+
+Constants: two steps in a row of healthy GRPO cells of the CPU tier stay below 0.0054 nats a token, single ones reach
+0.013 without consequence. The factors leave room for a learning rate that is warmed up, of whose square KL is a
+multiple.
+"""
+
+from __future__ import annotations
+
+from arena.analysis.detectors.base import Detector
+from arena.analysis.detectors.causal import Bound, Rule
+
+RULE = Rule(
+    what="KL(behaviour || policy), k3",
+    side="above",
+    warn=Bound(factor=5, limit=0.008),
+    critical=Bound(factor=20, limit=0.05),
+)
+
+DETECTOR = Detector(
+    name="kl-explosion",
+    title="The KL to the behaviour policy explodes",
+    kind="statistical",
+    why="A step takes the policy further than its samples can say anything about; it explodes in collapses.",
+    needs=("steps.kl_behaviour_k3",),
+    advice="Lower the learning rate or take fewer mini-batches; clip or mask sequences.",
+    source="ARLArena (arXiv 2602.21534), collapse diagnosis",
+    judge=RULE.of_column("kl_behaviour_k3"),
+)
