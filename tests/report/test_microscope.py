@@ -39,7 +39,7 @@ def report(run):
 
 @pytest.fixture(scope="module")
 def scope(report):
-    (section,) = report.sections
+    (section,) = (section for section in report.sections if section.microscope)
     return section.microscope
 
 
@@ -174,7 +174,7 @@ def test_of_a_long_turn_the_tokens_around_the_most_extreme_one_are_shown(tmp_pat
         tmp_path / "r", "sokoban", "grpo", 0, Size(steps=1, groups=1, turns=1, tokens=500, eval_every=1)
     )
     report = compose_report(read_run(tmp_path / "r"))
-    (section,) = report.sections
+    (section,) = (section for section in report.sections if section.microscope)
     turn = section.microscope.slides[0].turns[0]
     rows = recorded(tmp_path / "r", "grpo", 1)[0]
     top = int(rows.log_ratio.abs().to_numpy().argmax())
