@@ -179,7 +179,7 @@ def test_intervals_cover(monkeypatch):
         widths.append(chosen.high - chosen.low)
     # 38 of 40 are meant; fewer than 34 happen three times in a thousand.
     assert min(hits.values()) >= 34
-    # Of one cell 3.92 (1 - 0.6^2) / sqrt(40) = 0.4; over three narrower, by less than root 3 as tasks count twice.
+    # Of one cell 3.92 (1 - 0.6^2) / sqrt(40) = 0.4; over three narrower, by less than root 3, as tasks count twice.
     assert 0.4 / 3**0.5 < np.mean(widths) < 0.4
 
 
