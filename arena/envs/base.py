@@ -95,7 +95,7 @@ class TextEnv(gymnasium.Env[str, str]):
 
     @abstractmethod
     def thought(self) -> str:
-        """What the expert says before acting: templated from the state, never naming an action."""
+        """What the expert says before acting: templated from the state, not saying the action."""
 
     @abstractmethod
     def admissible_actions(self) -> tuple[str, ...]:
