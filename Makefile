@@ -41,7 +41,7 @@ $(VENV)/.installed: $(VENV)/.torch $(SOURCES)
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 
-$(VENV)/.tested: $(VENV)/.torch $(SOURCES)
+$(VENV)/.tested: $(VENV)/.torch $(SOURCES) Makefile
 	$(BIN)/python -m pip install --quiet --editable ".[test,alfworld,reasoning]"
 	touch $@ $(VENV)/.installed
 

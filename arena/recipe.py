@@ -478,10 +478,16 @@ def file_of(spec: str) -> tuple[str, str]:
     return (f"{path}.py", rest) if found else ("", spec)
 
 
+def split_spec(spec: str) -> tuple[str, str, tuple[str, ...]]:
+    """A spec as its file ("" if it names none), its method and its modifiers, the last two with their parameters."""
+    path, rest = file_of(spec)
+    head, *modifiers = re.split(r"\+\s*(?=[A-Za-z])", rest)  # and not within "reinforce++" or "3e+4"
+    return path, head.strip(), tuple(modifier.strip() for modifier in modifiers)
+
+
 def base_of(spec: str) -> str:
     """The method that a spec begins with, without parameters and modifiers: `gspo` of `gspo:clip_low=3e-4+gigpo`."""
-    path, rest = file_of(spec)
-    head = re.split(r"\+\s*(?=[A-Za-z])", rest)[0]  # and not within "reinforce++"
+    path, head, _ = split_spec(spec)
     name = head.split(":")[0].strip()
     return f"{path}:{name}" if path else name
 
@@ -497,10 +503,10 @@ def code_of(spec: str) -> dict[str, str]:
 
     The digest of the file that it names, or the version of the installed package whose entry point it names.
     """
-    path, rest = file_of(spec)
+    path, head, _ = split_spec(spec)
     if path:
         return {path: digest_of(path)}
-    name = rest.split(":")[0].split("+")[0]
+    name = head.split(":")[0].strip()
     return version_of(name, installed(ALGORITHM_ENTRY_POINTS).get(name))
 
 

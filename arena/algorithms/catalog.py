@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
@@ -34,7 +33,7 @@ from arena.algorithms.masking import Mask, SequenceMask
 from arena.algorithms.values import Critic, SharedValue
 from arena.algorithms.weighting import ActFocus, Weighting
 from arena.errors import UsageError, unknown_name
-from arena.recipe import ALGORITHM_ENTRY_POINTS, Recipe, file_of, installed
+from arena.recipe import ALGORITHM_ENTRY_POINTS, Recipe, installed, split_spec
 
 
 @dataclass(frozen=True)
@@ -125,8 +124,7 @@ def get_algorithm(spec: str, parts: Mapping[str, Mapping[str, int | float | str]
     Raises UsageError for unknown names, fields and values.
     """
     _check_kinds(parts or {})
-    path, rest = file_of(spec)
-    head, *modifiers = re.split(r"\+\s*(?=[A-Za-z])", rest)  # and not within "reinforce++" or "3e+4"
+    path, head, modifiers = split_spec(spec)
     name, settings = _split(head, spec)
     name = f"{path}:{name}" if path else name
     if name == "sapo":

@@ -21,6 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from arena.analysis.statistics import paired_difference, why_no_interval
+from arena.recipe import split_spec
 from arena.records.reader import IDENTITY
 from arena.seeding import stream_seed
 
@@ -270,10 +271,12 @@ def actfocus_effect(ratios: pd.DataFrame) -> pd.DataFrame:
 
 def without_actfocus(spec: str) -> str | None:
     """The spec of the same method without ActFocus; None if the spec does not name ActFocus."""
-    head, *modifiers = spec.split("+")
-    kept = [m for m in modifiers if m.split(":")[0] != "actfocus"]
-    base = _WITHOUT.get(head.split(":")[0], head)
-    return None if base == head and kept == modifiers else "+".join([base, *kept])
+    path, head, modifiers = split_spec(spec)
+    kept = tuple(m for m in modifiers if m.split(":")[0].strip() != "actfocus")
+    base = head if path else _WITHOUT.get(head.split(":")[0].strip(), head)
+    if base == head and kept == modifiers:
+        return None
+    return "+".join([f"{path}:{base}" if path else base, *kept])
 
 
 def _query(relation: duckdb.DuckDBPyRelation, name: str, query: str) -> pd.DataFrame:

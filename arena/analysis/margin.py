@@ -117,7 +117,7 @@ def verdicts(grid: Grid) -> dict[Key, Verdict]:
 def _verdict(row: pd.Series) -> Verdict:
     collapsed = not pd.isna(row.collapse_step)
     if pd.isna(row.degraded):
-        return Verdict(collapsed, None, None)
+        return Verdict(collapsed, True if collapsed else None, None)
     lost = row.degraded and row.final < row.start
     return Verdict(collapsed, bool(collapsed or row.late_fall or lost), float(row.final - row.start))
 

@@ -200,7 +200,7 @@ def not_counted(cells: Pool, needs: Sequence[Need], envs: Sequence[str]) -> list
     """In words: environments that are not among those that count, and cells that did not reach their end."""
     without = [env for env in needs[0].envs if env not in envs]
     unfinished = cells.unfinished(needs)
-    return ([f"without {', '.join(without)}, whose cells are missing"] if without else []) + (
+    return ([f"without {', '.join(without)}, which lacks cells of these seeds"] if without else []) + (
         [f"not counted: {unfinished}"] if unfinished else []
     )
 

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from arena.launch.manifest import usable_cpus
 from arena.launch.plan import Options
+from arena.machine import usable_cpus
 
 
 def whole_number(least: int) -> Callable[[str], int]:

@@ -20,6 +20,7 @@ from typing import Any, Literal
 import arena
 from arena.errors import UsageError
 from arena.launch.jobs import Job
+from arena.machine import usable_cpus
 from arena.records.files import write_json
 from arena.records.layout import place
 
@@ -180,11 +181,6 @@ def _host() -> dict[str, Any]:
         "cpu": _cpu_model(),
         "memory_gib": round(memory, 1),
     }
-
-
-def usable_cpus() -> int:
-    """CPUs that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cpu_model() -> str:

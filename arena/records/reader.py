@@ -9,7 +9,6 @@ torch.
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from arena.errors import UsageError, unknown_name
+from arena.machine import usable_cpus
 from arena.recipe import Recipe
 from arena.records.files import read_status
 from arena.records.layout import place
@@ -34,7 +34,7 @@ IDENTITY = ("env", "algo", "seed")
 
 #: Of `map_cells`: relations at a time, memory of each, and rows of a part. Quantiles hold 8 to 16 bytes a row, which
 #: DuckDB does not put on disk: a part takes up to 64 MB. benchmarks/report_scale.py measures the whole.
-WORKERS = min(4, os.cpu_count() or 1)
+WORKERS = min(4, usable_cpus())
 MEMORY = "512MB"
 PART_ROWS = 4_000_000
 

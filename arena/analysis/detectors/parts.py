@@ -6,12 +6,10 @@ the catalog.
 
 from __future__ import annotations
 
-import re
-
 import pandas as pd
 
 from arena.analysis.detectors.base import CellRecords, Status, Verdict
-from arena.recipe import Recipe, base_of, file_of
+from arena.recipe import Recipe, base_of, split_spec
 
 #: Kind of advantage rule -> the methods of the catalog that have it.
 _METHODS = {
@@ -37,8 +35,7 @@ WITHIN_GROUP = (*NORMALISED, "group_centre", "leave_one_out")
 
 def advantage_rule(recipe: Recipe) -> str | None:
     """The kind of a recipe's advantage rule; None for a method that is not of the catalog."""
-    _, *modifiers = re.split(r"\+\s*(?=[A-Za-z])", file_of(recipe.algorithm)[1])  # not within "reinforce++"
-    names = [modifier.split(":")[0].strip() for modifier in modifiers]
+    names = [modifier.split(":")[0].strip() for modifier in split_spec(recipe.algorithm)[2]]
     return next((n for n in names if n in _MODIFIERS), _RULES.get(base_of(recipe.algorithm)))
 
 

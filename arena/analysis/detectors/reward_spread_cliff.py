@@ -1,8 +1,8 @@
 """Returns within groups stop to differ although tasks are not being solved.
 
 RAGEN's echo trap: the spread of returns within groups falls off a cliff before the return does, because all episodes
-of a group have become the same. In a run that learns it falls as well, slowly and while the return rises: only steps
-whose return is not above that of the steps before count.
+of a group have become the same. In a run that learns it falls as well, as more tasks are always solved: only steps
+whose return is not above that of the start count.
 
 Constants: to 0.6 and 0.3 of what was before within `WINDOW` steps, two in a row; no limit, as returns have any
 scale.
@@ -11,7 +11,7 @@ scale.
 from __future__ import annotations
 
 from arena.analysis.detectors.base import CellRecords, Detector, Verdict
-from arena.analysis.detectors.causal import Bound, Rule, unless_rising
+from arena.analysis.detectors.causal import Bound, Rule, first_values
 
 RULE = Rule(
     what="mean within-group standard deviation of the return",
@@ -23,10 +23,10 @@ RULE = Rule(
 
 
 def judge(records: CellRecords) -> Verdict:
-    """On the spread by step, of the steps whose return is not above what it was before."""
+    """On the spread by step, of the steps whose return is not above that of the start."""
     spread, gained = records.column("group_reward_std"), records.column("reward_mean")
     assert spread is not None and gained is not None
-    return RULE.verdict(spread, unless_rising(gained))
+    return RULE.verdict(spread, gained <= first_values(gained))
 
 
 DETECTOR = Detector(

@@ -207,8 +207,8 @@ class TirMath(TextEnv):
 
     def _in_head(self) -> bool:
         """Whether the expert answers without a program; always the same for the same problem."""
-        if not self.problem.program or not self.expert_head:
-            return not self.problem.program
+        if not self.problem.program:
+            return True
         draw = np.random.default_rng(stream_seed("head", self.name, _content(self.problem))).random()
         return bool(draw < self.expert_head)
 
