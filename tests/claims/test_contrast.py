@@ -71,7 +71,7 @@ def test_seeds_average_over_environments_and_the_one_without_cells_is_named(tmp_
     assert (found.verdict, found.seeds) == ("reproduced", (0, 1, 2))
     assert found.effect == pytest.approx((20 + 22.5 + 20) / 3)
     assert "by environment sokoban +31.7, frozen_lake +10.0" in found.explanation
-    assert found.explanation.endswith("without webshop, whose cells are missing")
+    assert found.explanation.endswith("without webshop, which lacks cells of these seeds")
     assert [m.need.envs for m in found.missing] == [("webshop",)]
 
 

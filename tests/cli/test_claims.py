@@ -24,15 +24,15 @@ def test_a_claim_in_words(arena, runs):
     assert (result.code, result.err) == (0, "")
     # Lost: none against 100, 91.7 and 83.3 % of a peak of 0.6: mean 91.67, deviation 8.33, half width 20.7.
     assert result.out == (
-        f"24 finished cells of {runs}/s\n"
+        f"12 finished cells of {runs}/s\n"
         "\n"
         "Effects are positive in the direction claimed, with Student's 95 % interval over seeds\n"
         "\n"
         "claim              verdict     effect                   at equal tokens          unit           "
         "seeds  explanation\n"
         "sequence-clipping  reproduced  +91.7 [+71.0 to +112.4]  +91.7 [+71.0 to +112.4]  % of the peak  0-2    "
-        "share of the peak lost: 0 against 91.67; by environment sokoban +91.7, frozen_lake +91.7; "
-        "collapsed 0 of 12 cells against 0 of 12 cells\n"
+        "share of the peak lost: 0 against 91.67; "
+        "collapsed 0 of 6 cells against 0 of 6 cells\n"
         "\n"
         "sequence-clipping: Sequence-level clipping (GSPO, SAMPO) collapses less than tolerant token-level clipping "
         "(CISPO, soft SAPO).\n"
@@ -40,8 +40,8 @@ def test_a_claim_in_words(arena, runs):
         "  Published: GSPO ALFWorld success 78.61, SAMPO ALFWorld success 92.72, CISPO ALFWorld success 54.42, "
         "SAPO_SOFT ALFWorld success 25.16.\n"
         "  - gspo, sampo lose less of their peak than cispo, sapo-soft: reproduced, +91.7 [+71.0 to +112.4] % of "
-        "the peak, at equal tokens +91.7 [+71.0 to +112.4]. share of the peak lost: 0 against 91.67; by environment "
-        "sokoban +91.7, frozen_lake +91.7; collapsed 0 of 12 cells against 0 of 12 cells.\n"
+        "the peak, at equal tokens +91.7 [+71.0 to +112.4]. share of the peak lost: 0 against 91.67; "
+        "collapsed 0 of 6 cells against 0 of 6 cells.\n"
     )
 
 
@@ -66,7 +66,7 @@ def test_cells_of_several_runs_are_taken_together(arena, runs):
     assert only["runs"] == [f"{runs}/one"]
     assert [(c["verdict"], c["effect"]) for c in only["claims"]] == [("not run", None)]
     assert only["claims"][0]["commands"] == [
-        "arena run --tier cpu-stress --algos cispo,sapo-soft --envs sokoban,frozen_lake --num-seeds 3 "
+        "arena run --tier cpu-stress --algos cispo,sapo-soft --envs sokoban --num-seeds 3 "
         f"--name claims-cpu-stress --reuse {runs}/one"
     ]
     both = json.loads(arena("claims", "one", "two", "--claim", "sequence-clipping", "--json").out)
