@@ -109,4 +109,4 @@ def _commands(outcomes: Iterable[Outcome]) -> list[str]:
 
 
 def _effect(outcome: Outcome | None) -> str:
-    return (outcome and outcome.effect_text) or NOTHING
+    return (outcome.effect_text if outcome else None) or NOTHING

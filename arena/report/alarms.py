@@ -37,8 +37,8 @@ def collapses(summary: pd.DataFrame, leads: pd.DataFrame) -> tuple[Finding, ...]
             fallen = cells.collapse_step.dropna()
             if len(fallen):
                 own = leads[(leads.env == env) & (leads.algo == method)]
-                since = f"Collapsed in {of_seeds(len(fallen), cells)}, from step {step_range(fallen)} on."
-                told.append(Finding(f"{method}, {env_title(str(env))}", (since, _warned(own, len(fallen)))))
+                since = f"collapsed in {of_seeds(len(fallen), cells)}, from step {step_range(fallen)} on."
+                told.append(Finding(f"{method}, {env_title(str(env))}:", (since, _warned(own, len(fallen)))))
     return tuple(told)
 
 
@@ -52,11 +52,16 @@ def _warned(leads: pd.DataFrame, fallen: int) -> str:
     for name in earliest:
         rows = before[before.detector == name]
         seeds = "" if len(rows) == fallen else f" in {len(rows)} of {fallen}"
-        title = DETECTORS[name].title
         parts.append(
-            f"{title[0].lower()}{title[1:]} (step {step_range(rows.step)}, {step_range(rows.lead)} before{seeds})"
+            f"{_title(name)} (step {step_range(rows.step)}, {step_range(rows.lead)} steps before{seeds})"
         )
     return f"Earliest warnings: {'; '.join(parts)}."
+
+
+def _title(name: str) -> str:
+    """A detector's title within a sentence."""
+    title = DETECTORS[name].title
+    return f"{title[0].lower()}{title[1:]}"
 
 
 def failed_checks(found: pd.DataFrame) -> list[str]:
@@ -66,7 +71,7 @@ def failed_checks(found: pd.DataFrame) -> list[str]:
     for name, rows in failed.groupby("detector", sort=False):
         cells = [f"{r.algo}, {env_title(r.env)}, seed {r.seed}" for r in rows.itertuples()]
         more = f" and {len(cells) - NAMED} more" if len(cells) > NAMED else ""
-        notes.append(f"{DETECTORS[str(name)].title} ({name}): {'; '.join(cells[:NAMED])}{more}.")
+        notes.append(f"Exact check failed, {name} ({_title(str(name))}): {'; '.join(cells[:NAMED])}{more}.")
     return notes
 
 
@@ -85,7 +90,7 @@ def verdicts_table(found: pd.DataFrame) -> Table:
     for kind, title in _KINDS.items():
         own = found[found.kind == kind]
         rows = tuple(
-            (name, DETECTORS[str(name)].title, *(_verdict(of[of.algo == m]) for m in methods))
+            (name, *(_verdict(of[of.algo == m]) for m in methods), DETECTORS[str(name)].title)
             for name, of in own.groupby("detector", sort=False)
         )
         if rows:
@@ -95,7 +100,7 @@ def verdicts_table(found: pd.DataFrame) -> Table:
         "what the detector reads was not recorded. DEGENERATE: it was, and cannot decide. Neither is ok. "
         "How each is computed: docs/detectors.md."
     )
-    return Table(caption, ("Detector", "What it finds", *methods), tuple(groups), numeric=False)
+    return Table(caption, ("Detector", *methods, "What it finds"), tuple(groups), numeric=False)
 
 
 def _verdict(rows: pd.DataFrame) -> str:

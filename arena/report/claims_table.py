@@ -24,7 +24,7 @@ def claims_section(run: Run) -> Section | None:
         return None
     rest = len(outcomes) - len(tested)
     note = (
-        f"{rest} of {len(outcomes)} claims could not be tested on these cells; `arena claims {run.name}` says what "
+        f"{rest} of {len(outcomes)} claims could not be tested on these cells; arena claims {run.name} says what "
         "they need."
         if rest
         else ""

@@ -64,24 +64,26 @@ def test_the_first_page_says_what_warned_before(leads):
     rows += [("sokoban", "cispo", 2, None), ("sokoban", "grpo", 0, None)]
     summary = pd.DataFrame(rows, columns=["env", "algo", "seed", "collapse_step"]).assign(final=0.1)
     (told,) = collapses(summary, leads)
-    assert told.title == "cispo, Sokoban"
+    assert told.title == "cispo, Sokoban:"
     assert told.sentences == (
-        "Collapsed in 2 of 3 seeds, from step 20–24 on.",
-        "Earliest warnings: the KL to the behaviour policy explodes (step 12–14, 8–10 before); responses lose their "
-        "format (step 8, 12 before in 1 of 2).",
+        "collapsed in 2 of 3 seeds, from step 20–24 on.",
+        "Earliest warnings: the KL to the behaviour policy explodes (step 12–14, 8–10 steps before); responses "
+        "lose their format (step 8, 12 steps before in 1 of 2).",
     )
     (told,) = collapses(summary, leads[:0])
     assert told.sentences[1] == "No detector warned before."
 
 
 def test_failed_checks_are_named_before_a_number_is_quoted(found):
-    assert failed_checks(found) == ["Values are not finite (nonfinite): cispo, Sokoban, seed 1."]
+    assert failed_checks(found) == [
+        "Exact check failed, nonfinite (values are not finite): cispo, Sokoban, seed 1."
+    ]
 
 
 def test_the_table_has_the_worst_verdict_of_each_method(found):
     checks, statistical = verdicts_table(found).groups
-    assert checks.rows == (("nonfinite", "Values are not finite", "SKIPPED", "critical\n1 of 2, step 30"),)
-    assert [row[2:] for row in statistical.rows] == [
+    assert checks.rows == (("nonfinite", "SKIPPED", "critical\n1 of 2, step 30", "Values are not finite"),)
+    assert [row[1:3] for row in statistical.rows] == [
         ("ok\nSKIPPED in 1 of 2", "critical\n2 of 2, step 12"),
         ("warn\n1 of 2, step 3", "critical\n2 of 2, step 8"),
     ]
