@@ -92,6 +92,25 @@ def test_the_summary_names_the_collapse_and_the_failed_cell(report):
     assert any(c.startswith("1 to 2 seeds per method") for c in report.caveats)
 
 
+def test_the_first_page_ranks_the_methods_and_says_what_warned(report, page, pdf_text):
+    (group,) = report.ranking.groups
+    assert group.title == "FrozenLake and Sokoban, seeds 0 and 1: 2 seeds give no interval; it takes 3"
+    assert {row[0]: row[5] for row in group.rows} == {
+        "grpo": "0 of 4 cells",
+        "sampo": "0 of 4 cells",
+        "cispo": "2 of 4 cells",
+    }
+    assert group.rows[-1][0] == "cispo"
+    assert "Not ranked, without a finished cell: gspo+dynamic." in report.ranking.caption
+    (collapse,) = report.collapses
+    assert collapse.title == "cispo, Sokoban:"
+    for text in (group.title, collapse.sentences[0]):
+        assert text in page
+        assert text in pdf_text
+    assert page.index("In one minute") < page.index('id="detectors"') < page.index('id="energy"')
+    assert page.index('id="energy"') < page.index('id="provenance"')
+
+
 def test_the_page_has_the_command_and_the_error(page):
     assert "arena run --algos grpo,sampo,cispo --envs all --num-seeds 2 --name synthetic" in page
     assert "0123456789abcdef0123456789abcdef01234567" in page
