@@ -65,6 +65,23 @@ class Outcome:
     equal_tokens: Outcome | None = None
     parts: tuple[Outcome, ...] = ()
 
+    @property
+    def effect_text(self) -> str | None:
+        """The effect and its interval, "-" for none, without the unit; None without an effect."""
+        if self.effect is None:
+            return None
+        digits = 2 if self.unit == "correlation" else 1
+        ends = "-" if self.low is None else f"{self.low:+.{digits}f} to {self.high:+.{digits}f}"
+        return f"{self.effect:+.{digits}f} [{ends}]"
+
+    @property
+    def seeds_text(self) -> str | None:
+        """The seeds, those in a row as 0-4; None for none."""
+        seeds = self.seeds
+        if len(seeds) > 2 and seeds == tuple(range(seeds[0], seeds[-1] + 1)):
+            return f"{seeds[0]}-{seeds[-1]}"
+        return ", ".join(map(str, seeds)) or None
+
 
 class Part(Protocol):
     """One testable part of a claim."""

@@ -87,7 +87,7 @@ def _row(name: str, outcome: Outcome) -> dict[str, str]:
         "effect": _effect(outcome),
         "at equal tokens": _effect(outcome.equal_tokens),
         "unit": outcome.unit if outcome.effect is not None else NOTHING,
-        "seeds": _seeds(outcome.seeds),
+        "seeds": outcome.seeds_text or NOTHING,
         "explanation": outcome.explanation,
     }
 
@@ -109,13 +109,4 @@ def _commands(outcomes: Iterable[Outcome]) -> list[str]:
 
 
 def _effect(outcome: Outcome | None) -> str:
-    if outcome is None or outcome.effect is None:
-        return NOTHING
-    digits = 2 if outcome.unit == "correlation" else 1
-    ends = NOTHING if outcome.low is None else f"{outcome.low:+.{digits}f} to {outcome.high:+.{digits}f}"
-    return f"{outcome.effect:+.{digits}f} [{ends}]"
-
-
-def _seeds(seeds: tuple[int, ...]) -> str:
-    counted = len(seeds) > 2 and seeds == tuple(range(seeds[0], seeds[-1] + 1))
-    return f"{seeds[0]}-{seeds[-1]}" if counted else ", ".join(map(str, seeds)) or NOTHING
+    return (outcome.effect_text if outcome else None) or NOTHING

@@ -6,19 +6,23 @@ import math
 
 import pandas as pd
 
+from arena.analysis.detectors.examine import examine_run, first_alarms, with_leads
 from arena.analysis.energy import action_counts, task_table
 from arena.analysis.microscope import moments
 from arena.analysis.summary import mean_best_start, summarise_cells
 from arena.analysis.tokens import eight_groups, ratio_quantiles
 from arena.errors import UsageError
 from arena.records.reader import IDENTITY, Cell, Run, load_evals, load_steps, map_cells
-from arena.report.document import Figure, Microscope, Report, Section
+from arena.report.alarms import collapses, detectors_section, failed_checks, reason
+from arena.report.claims_table import claims_section
+from arena.report.document import Finding, Microscope, Report, Section
 from arena.report.energy_figures import energy_section
 from arena.report.env_data import EnvData
 from arena.report.figures import env_figures, overview_figure
 from arena.report.findings import caveats, finding
 from arena.report.microscope import microscope
-from arena.report.stability import stability_figures
+from arena.report.ranking import ranking_table
+from arena.report.stability import stability_section
 from arena.report.style import method_order
 from arena.report.tables import (
     cells_table,
@@ -42,14 +46,19 @@ def compose_report(run: Run) -> Report:
     summary = summarise_cells(run.cells, steps, evals)
     quantiles = map_cells(run.cells, "tokens", ratio_quantiles, by_step=True)
     groups = map_cells(run.cells, "tokens", eight_groups)
-    maps = stability_figures(run)
-    alarms = {
+    onsets = {
         (env, algo, seed): int(step)
         for env, algo, seed, step in summary.dropna(subset="collapse_step")[
             [*IDENTITY, "collapse_step"]
         ].itertuples(index=False, name=None)
     }
-    shown = moments(steps, alarms)
+    examined = examine_run([c for c in run.cells if c.step])
+    leads = with_leads(examined, onsets)
+    alarms = first_alarms(leads)
+    shown = moments(steps, onsets | {key: step for key, (step, *_) in alarms.items()})
+    reasons = dict.fromkeys(onsets, "where its collapse began") | {
+        key: reason(name, level, step, onsets[key]) for key, (step, name, level) in alarms.items()
+    }
     by_name = {(c.env, c.algo, c.seed): c for c in run.cells}
     envs = sorted({c.env for c in run.cells})
     sections = [
@@ -57,13 +66,18 @@ def compose_report(run: Run) -> Report:
             env,
             [c for c in run.cells if c.env == env],
             _env_data(env, steps, evals, quantiles, groups, summary),
-            maps.get(env),
-            microscope(env, shown, by_name),
+            microscope(env, shown, by_name, reasons),
         )
         for env in envs
     ]
     energy = energy_section(
         map_cells(run.cells, "episodes", task_table), map_cells(run.cells, "tokens", action_counts), steps
+    )
+    others = (
+        detectors_section(examined, leads, steps.groupby("env").step.max().to_dict()),
+        energy,
+        stability_section(run),
+        claims_section(run),
     )
     started = str(run.manifest.get("started", ""))
     return Report(
@@ -71,8 +85,10 @@ def compose_report(run: Run) -> Report:
         subtitle=" · ".join(
             part for part in (f"Run {run.name}", started[:16].replace("T", " "), _size_of(run)) if part
         ),
+        ranking=ranking_table(summary),
+        collapses=collapses(summary, leads) or (Finding("No cell collapsed.", ()),),
         findings=tuple(finding(env, summary[summary.env == env]) for env in envs),
-        caveats=caveats(run, summary, steps, evals),
+        caveats=(*failed_checks(examined), *caveats(run, summary, steps, evals)),
         overview=overview_figure(summary),
         summary=summary_table(summary),
         facts=tuple(facts(run)),
@@ -80,7 +96,7 @@ def compose_report(run: Run) -> Report:
         tables=tuple(
             t for t in (recipe_table(run.cells), differences_table(run.cells), starts_table(run)) if t.groups
         ),
-        sections=(*(s for s in sections if s.figures or s.note), *([energy] if energy else [])),
+        sections=(*(s for s in sections if s.figures or s.note), *(s for s in others if s)),
     )
 
 
@@ -114,12 +130,8 @@ def _env_data(
     )
 
 
-def _section(
-    env: str, cells: list[Cell], data: EnvData, stability: Figure | None, tokens: Microscope | None
-) -> Section:
+def _section(env: str, cells: list[Cell], data: EnvData, tokens: Microscope | None) -> Section:
     unfinished = [f"{c.algo}, seed {c.seed}, {state_words(c)}" for c in cells if not c.finished]
     note = f"Not finished, curves end early or are missing: {'; '.join(unfinished)}." if unfinished else ""
     figures = env_figures(data) if len(data.steps) else ()
-    return Section(
-        env, env_title(env), note, (*figures, stability) if stability else figures, microscope=tokens
-    )
+    return Section(env, env_title(env), note, figures, microscope=tokens)

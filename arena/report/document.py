@@ -18,11 +18,12 @@ class RowGroup:
 
 @dataclass(frozen=True)
 class Table:
-    """A table with its caption."""
+    """A table with its caption; columns of numbers stand to the right, of words (not `numeric`) to the left."""
 
     caption: str
     header: tuple[str, ...]
     groups: tuple[RowGroup, ...]
+    numeric: bool = True
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class LegendItem:
 
 @dataclass(frozen=True)
 class Figure:
-    """Panels with shared axes, one legend, and the numbers behind them."""
+    """Panels with shared axes, one legend, and the numbers behind them. A `tall` one may take several pages."""
 
     id: str
     title: str
@@ -52,6 +53,7 @@ class Figure:
     legend: tuple[LegendItem, ...]
     panels: tuple[Panel, ...]
     table: Table | None
+    tall: bool = False
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Finding:
-    """One environment's paragraph of the summary."""
+    """A paragraph of the first page: about one environment, or about one method that collapsed in one."""
 
     title: str
     sentences: tuple[str, ...]
@@ -137,6 +139,8 @@ class Report:
 
     title: str
     subtitle: str
+    ranking: Table
+    collapses: tuple[Finding, ...]
     findings: tuple[Finding, ...]
     caveats: tuple[str, ...]
     overview: Figure

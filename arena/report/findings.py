@@ -1,4 +1,4 @@
-"""The one-minute summary: what happened, in sentences that claim no more than the seeds allow."""
+"""What happened in each environment, in sentences that claim no more than the seeds allow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
-from arena.analysis.degradation import RULE
 from arena.analysis.statistics import MIN_SEEDS_FOR_INTERVAL
 from arena.analysis.summary import mean_best_start, skipped_updates
 from arena.analysis.tasks import largest_error, task_numbers
@@ -106,32 +105,20 @@ def _falls(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:
         yield (
             f"{method} fell after its peak, from {percent(cells.peak.mean())} to "
             f"{percent(cells.final.mean())}: {points(cells['drop'].mean())} points, more than evaluation "
-            f"noise in {_of_seeds(sum(cells.degraded), cells)}.{_collapses(cells)}"
+            f"noise in {of_seeds(sum(cells.degraded), cells)}.{_late(cells)}"
         )
     if not fell:
-        noise = RULE.errors * max(r.drop_noise.max() for r in rows.values())
-        measured = (
-            f" ({RULE.errors:g} standard errors of the difference on the same tasks, up to {points(noise)} points)"
-            if noise > 0
-            else ""  # all ended at their peak
-        )
-        yield f"No method fell from its peak by more than evaluation noise{measured}."
+        yield "No method fell from its peak by more than evaluation noise."
 
 
-def _collapses(cells: pd.DataFrame) -> str:
-    steps = [int(step) for step in cells.collapse_step.dropna()]
+def _late(cells: pd.DataFrame) -> str:
     late = int((cells.late_fall == True).sum())  # noqa: E712 (missing is not)
-    told = ""
-    if steps:
-        first, last = min(steps), max(steps)
-        when = f"step {first}" if first == last else f"steps {first} to {last}"
-        told = f" It collapsed in {_of_seeds(len(steps), cells)}, from {when} on."
-    if late:
-        told += (
-            f" In {_of_seeds(late, cells)} it ended below half of its peak, and training success does not show a "
-            "lasting fall: too late to say whether it stays."
-        )
-    return told
+    if not late:
+        return ""
+    return (
+        f" In {of_seeds(late, cells)} it ended below half of its peak, and training success does not show a "
+        "lasting fall: too late to say whether it stays."
+    )
 
 
 def _repeats(run: Run, evals: pd.DataFrame) -> Iterable[str]:
@@ -158,7 +145,8 @@ def _repeats(run: Run, evals: pd.DataFrame) -> Iterable[str]:
             )
 
 
-def _of_seeds(count: int, cells: pd.DataFrame) -> str:
+def of_seeds(count: int, cells: pd.DataFrame) -> str:
+    """2 of 3 seeds, of which `cells` has a row each."""
     return f"{count} of {len(cells)} {'seed' if len(cells) == 1 else 'seeds'}"
 
 

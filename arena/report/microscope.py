@@ -97,11 +97,14 @@ def channels(tokens: pd.DataFrame) -> tuple[Channel, ...]:
 
 
 def microscope(
-    env: str, moments: Sequence[Moment], cells: Mapping[tuple[str, str, int], Cell]
+    env: str,
+    moments: Sequence[Moment],
+    cells: Mapping[tuple[str, str, int], Cell],
+    reasons: Mapping[tuple[str, str, int], str],
 ) -> Microscope | None:
     """The turns of one environment's `moments`; None if no tokens of theirs were recorded.
 
-    `cells`: by environment, method and seed.
+    `cells`, and `reasons` for the steps of those with an alarm, by environment, method and seed.
     """
     turns = {m: turns_at(cells[m.env, m.algo, m.seed], m.step) for m in moments if m.env == env}
     turns = {m: rows for m, rows in turns.items() if len(rows)}
@@ -113,21 +116,27 @@ def microscope(
         id=f"{env}-tokens",
         title="Tokens under the microscope",
         caption=(
-            "For at most two methods the step where a cell's collapse began, or, without one, the step with its "
+            "For at most two methods a step before a cell's collapse: the first at which a detector was critical, or "
+            "else warned, or, without an alarm, where the collapse began. Without a collapse the step with its "
             "largest share of tokens with A < 0 and ratio below 0.8 (KL to the behaviour policy where that is equal). "
             "Of that step the three turns with the largest mean |log ratio|, each in the update where it was largest. "
             "In the HTML: underlined where the clip or a sequence mask removed the token's gradient; point at a token "
             "for its numbers, or open the table below its turn."
         ),
         lenses=tuple(Lens(c.key, c.title, c.meaning, c.legend(shown[c.column])) for c in by),
-        slides=tuple(_slide(m, rows, cells[m.env, m.algo, m.seed], by) for m, rows in turns.items()),
+        slides=tuple(
+            _slide(m, rows, cells[m.env, m.algo, m.seed], by, reasons.get((m.env, m.algo, m.seed)))
+            for m, rows in turns.items()
+        ),
     )
 
 
-def _slide(moment: Moment, rows: pd.DataFrame, cell: Cell, by: Sequence[Channel]) -> Slide:
-    why = "where its collapse began" if moment.alarm else "no collapse; its furthest step"
+def _slide(
+    moment: Moment, rows: pd.DataFrame, cell: Cell, by: Sequence[Channel], reason: str | None
+) -> Slide:
     turns = tuple(_turn(turn, cell, by) for _, turn in rows.groupby("place"))
-    return Slide(f"{moment.algo}, seed {moment.seed}, step {moment.step}", why, turns)
+    title = f"{moment.algo}, seed {moment.seed}, step {moment.step}"
+    return Slide(title, reason or "no collapse; its furthest step", turns)
 
 
 def _turn(rows: pd.DataFrame, cell: Cell, by: Sequence[Channel]) -> SlideTurn:

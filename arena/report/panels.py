@@ -243,6 +243,52 @@ def map_panel(
         return to_svg(canvas)
 
 
+@dataclass(frozen=True)
+class Mark:
+    """An alarm of a method in a row of a time line."""
+
+    row: int
+    algo: str
+    step: int
+    critical: bool
+
+
+def timeline_panel(
+    rows: Sequence[str],
+    marks: Sequence[Mark],
+    onsets: Mapping[str, int],
+    methods: Sequence[str],
+    last_step: int,
+) -> str:
+    """Marks by step, in rows from top to bottom, filled if critical; `onsets`: a vertical line for some methods.
+
+    In a row the methods stand below each other, so that marks of one step are all seen.
+    """
+    height = 0.46 + len(rows) * (0.15 + 0.035 * len(methods))
+    shift = {m: 0.7 * ((place + 0.5) / len(methods) - 0.5) for place, m in enumerate(methods)}
+    with drawing_style():
+        canvas, axes = new_canvas(PANEL_WIDTH, height)
+        for algo, step in onsets.items():
+            axes.axvline(step, color=method_style(algo).colour, linewidth=1.2, linestyle=(0, (4, 2)))
+        for mark in marks:
+            style = method_style(mark.algo)
+            axes.plot(
+                mark.step,
+                mark.row + shift[mark.algo],
+                marker=style.marker,
+                markersize=4.5,
+                color=style.colour,
+                markerfacecolor=style.colour if mark.critical else "none",
+                clip_on=False,
+            )
+        axes.set(xlim=(0, last_step * 1.02), ylim=(len(rows) - 0.4, -0.6), xlabel="training step")
+        axes.set_yticks(range(len(rows)), rows, fontsize=_TILE_FONT - 0.5)
+        axes.tick_params(axis="y", length=0)
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=_TICKS))
+        axes.set_position((0.36, 0.38 / height, 0.62, 1 - 0.42 / height))
+        return to_svg(canvas)
+
+
 def line_swatch(style: MethodStyle, width: float = 1.6, hollow: bool = False) -> str:
     """A short line, `width` points, with its marker; for legends."""
     with drawing_style():

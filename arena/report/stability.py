@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from arena.analysis.margin import MapCell, Stability, read_grid, stabilities
 from arena.records.reader import Run
-from arena.report.document import Figure, LegendItem, Panel, RowGroup, Table
+from arena.report.document import Figure, LegendItem, Panel, RowGroup, Section, Table
 from arena.report.panels import Tile, map_panel, patch_swatch
 from arena.report.style import BLUE, VERMILLION, method_order, tint
 from arena.report.wording import MISSING, env_title
@@ -17,14 +17,15 @@ _FULL, _WHITE = 0.5, 0.3
 _BEYOND = "#e4e6e9"
 
 
-def stability_figures(run: Run) -> dict[str, Figure]:
-    """By environment; none if the run is no stress test."""
+def stability_section(run: Run) -> Section | None:
+    """A map for each environment; None if the run is no stress test."""
     grid = read_grid(run.path)
     found = stabilities(grid) if grid else []
-    return {
-        env: stability_figure(env, [s for s in found if s.env == env])
+    figures = tuple(
+        stability_figure(env, [s for s in found if s.env == env])
         for env in dict.fromkeys(s.env for s in found)
-    }
+    )
+    return Section("stability", "Stability map", "", figures) if figures else None
 
 
 def stability_figure(env: str, found: Sequence[Stability]) -> Figure:
@@ -46,7 +47,7 @@ def stability_figure(env: str, found: Sequence[Stability]) -> Figure:
     )
     title = f"{env_title(env)}: stability map"
     panels = tuple(Panel(f"{s.algo}: margin {s.margin or MISSING}", _panel(s), _alt(s)) for s in found)
-    return Figure(f"{env}-stability", "Stability map", caption, legend, panels, _table(title, found))
+    return Figure(f"{env}-stability", env_title(env), caption, legend, panels, _table(title, found))
 
 
 def _panel(stability: Stability) -> str:

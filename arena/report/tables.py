@@ -122,7 +122,10 @@ def cells_table(cells: Iterable[Cell]) -> Table:
         )
     groups = tuple(RowGroup(env_title(e), tuple(rows)) for e, rows in by_env.items())
     return Table(
-        "All cells. Recipe: the hash that identifies a cell; equal hashes mean equal records.", header, groups
+        "All cells. Recipe: the hash that identifies a cell; equal hashes mean equal records.",
+        header,
+        groups,
+        numeric=False,
     )
 
 
@@ -144,7 +147,8 @@ def _common(by_env: Mapping[str, Mapping[str, set[str]]]) -> dict[str, str]:
 def recipe_table(cells: Iterable[Cell]) -> Table:
     """Recipe fields that all cells share."""
     rows = tuple(_common(_recipes_by_env(cells)).items())
-    return Table("Recipe shared by all cells.", ("Field", "Value"), (RowGroup("", rows),) if rows else ())
+    groups = (RowGroup("", rows),) if rows else ()
+    return Table("Recipe shared by all cells.", ("Field", "Value"), groups, numeric=False)
 
 
 def differences_table(cells: Iterable[Cell]) -> Table:
@@ -158,6 +162,7 @@ def differences_table(cells: Iterable[Cell]) -> Table:
         "Recipe fields that differ between environments or cells.",
         header,
         (RowGroup("", rows),) if rows else (),
+        numeric=False,
     )
 
 
@@ -171,7 +176,10 @@ def starts_table(run: Run) -> Table:
     header = ("Start", *(k.replace("_", " ") for k in keys))
     groups = tuple(RowGroup(env_title(e), tuple(rows)) for e, rows in by_env.items())
     return Table(
-        "Behaviour-cloned starts: one per environment and seed, shared by all methods.", header, groups
+        "Behaviour-cloned starts: one per environment and seed, shared by all methods.",
+        header,
+        groups,
+        numeric=False,
     )
 
 

@@ -86,9 +86,9 @@ def recorded(run, algo, step):
 
 def test_the_collapsed_method_comes_first_at_its_onset(report, scope):
     first, second = scope.slides
-    (onset,) = (s for f in report.findings for s in f.sentences if "collapsed" in s)
+    (collapse,) = report.collapses
     step = int(first.title.rsplit(" ", 1)[1])
-    assert f"from step {step} on" in onset
+    assert f"from step {step} on" in collapse.sentences[0]
     assert first.title == f"cispo, seed 0, step {step}"
     assert first.why == "where its collapse began"
     assert second.title.startswith("grpo, seed 0, step ")

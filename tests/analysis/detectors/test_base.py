@@ -74,7 +74,8 @@ def test_a_run_gives_a_row_for_each_cell_and_detector(cells):
         return Verdict(Status.WARN, "seed 1", (2,), (1.0,)) if seed else Verdict(Status.OK, "seed 0")
 
     frame = examine_run(cells, [detector(("recipe",), judge)])
-    assert frame.drop(columns="step").values.tolist() == [
+    assert frame.critical_step.isna().all()
+    assert frame.drop(columns=["step", "critical_step"]).values.tolist() == [
         ["sokoban", "grpo", 0, "named", "check", "ok", "seed 0"],
         ["sokoban", "grpo", 1, "named", "check", "warn", "seed 1"],
     ]

@@ -1,0 +1,52 @@
+"""The published claims that the run's cells can test, as a section of the report."""
+
+from __future__ import annotations
+
+from arena.claims import CLAIMS, Claim, Outcome, pool
+from arena.records.reader import Run
+from arena.report.document import RowGroup, Section, Table
+from arena.report.wording import MISSING
+
+_CAPTION = (
+    "Tested on this run's finished cells of exactly the recipe that a claim names. Effect: positive in the direction "
+    "claimed; in brackets Student's 95 % interval over seeds, - below three. Published: on other models and tasks, "
+    "without intervals; a verdict is about the direction of an effect, not its size. How each is tested: "
+    "docs/claims.md."
+)
+
+
+def claims_section(run: Run) -> Section | None:
+    """Verdict, effect and published numbers; None if the run's cells can test no claim."""
+    cells = pool([run])
+    outcomes = {claim: claim.test(cells) for claim in CLAIMS.values()}
+    tested = {claim: outcome for claim, outcome in outcomes.items() if outcome.verdict != "not run"}
+    if not tested:
+        return None
+    rest = len(outcomes) - len(tested)
+    note = (
+        f"{rest} of {len(outcomes)} claims could not be tested on these cells; arena claims {run.name} says what "
+        "they need."
+        if rest
+        else ""
+    )
+    rows = tuple(_row(claim, outcome) for claim, outcome in tested.items())
+    header = ("Claim", "Verdict", "Effect", "Unit", "Seeds", "Published", "What is claimed, and what decides")
+    return Section(
+        "claims",
+        "Published claims",
+        note,
+        (),
+        (Table(_CAPTION, header, (RowGroup("", rows),), numeric=False),),
+    )
+
+
+def _row(claim: Claim, outcome: Outcome) -> tuple[str, ...]:
+    return (
+        claim.name,
+        outcome.verdict,
+        outcome.effect_text or MISSING,
+        outcome.unit if outcome.effect is not None else MISSING,
+        outcome.seeds_text or MISSING,
+        "\n".join(f"{n.label} {n.value}" for n in claim.published) or MISSING,
+        f"{claim.statement}\n{outcome.explanation}",
+    )

@@ -1,0 +1,39 @@
+"""The section of published claims: there only if this run's cells can test one."""
+
+from types import SimpleNamespace
+
+from arena.claims import Claim, Outcome
+from arena.claims.base import not_run
+from arena.claims.published import Number
+from arena.records.reader import read_run
+from arena.report import claims_table
+from arena.report.claims_table import claims_section
+
+
+def claim(name, outcome):
+    part = SimpleNamespace(label="part", needs=(), test=lambda _: outcome)
+    return Claim(name, f"{name} holds.", "a paper", "How.", (part,), (Number("GRPO", "0.5", "t"),))
+
+
+def test_tested_claims_stand_with_their_numbers_and_others_are_counted(monkeypatch, built):
+    run = read_run(built.run)
+    other = claim("other", not_run("part", "points", ()))
+    monkeypatch.setattr(claims_table, "CLAIMS", {"other": other})
+    assert claims_section(run) is None
+    found = Outcome("part", "reproduced", "why", "points", effect=3.25, low=1.0, high=5.5, seeds=(0, 1, 2))
+    monkeypatch.setattr(claims_table, "CLAIMS", {"other": other, "tested": claim("tested", found)})
+    section = claims_section(run)
+    assert (
+        section.note
+        == "1 of 2 claims could not be tested on these cells; arena claims synthetic says what they need."
+    )
+    ((row,),) = (group.rows for group in section.tables[0].groups)
+    assert row == (
+        "tested",
+        "reproduced",
+        "+3.2 [+1.0 to +5.5]",
+        "points",
+        "0-2",
+        "GRPO 0.5",
+        "tested holds.\nwhy",
+    )
