@@ -10,9 +10,9 @@ and the median lead, onset less the first alarm in steps, over collapsed cells w
 onset). Cells in which a detector cannot decide are not counted for it. Seeds of `--seeds-choose` are those that
 constants were chosen on: they get a table of their own, and the decision is taken on those of `--seeds-score`.
 
-A detector of what collapses runs keeps its place by `FALSE_ALARMS` and `BEFORE_ONSET`. One of a fault that a run of
-Arena does not have (`PLANTS`) keeps it by `FALSE_ALARMS` and `FOUND`: the fault is planted in the middle of healthy
-cells.
+A detector of what collapses runs keeps its place by `FALSE_ALARMS` and `BEFORE_ONSET`, as a warning, or by `FALSE_ALARMS`
+and `RECALL`, as a symptom: it comes too late to warn and says what broke. One of a fault that a run of Arena does not
+have (`PLANTS`) keeps it by `FALSE_ALARMS` and `FOUND`: the fault is planted in the middle of healthy cells.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ from arena.records.reader import Cell, find_run, load_evals, load_steps, read_ru
 FALSE_ALARMS = 0.1
 #: Smallest share of collapsed cells warned of before the onset: it leads more often than not.
 BEFORE_ONSET = 0.5
+#: Smallest share of collapsed cells in which a symptom shows.
+RECALL = 0.5
 #: Smallest share of planted faults found.
 FOUND = 0.9
 
@@ -163,9 +165,13 @@ def decision(rows: pd.DataFrame, name: str) -> str:
     if name in PLANTS:
         if found.hit < FOUND * found.collapsed:
             reasons.append("misses planted faults")
-    elif found.before < BEFORE_ONSET * found.collapsed:
-        reasons.append("late or silent")
-    return f"no: {', '.join(reasons)}" if reasons else "yes"
+    elif found.hit < RECALL * found.collapsed:
+        reasons.append("silent")
+    if reasons:
+        return f"no: {', '.join(reasons)}"
+    if name in PLANTS:
+        return "yes"
+    return "yes, warning" if found.before >= BEFORE_ONSET * found.collapsed else "yes, symptom"
 
 
 def table(rows: pd.DataFrame) -> list[str]:

@@ -65,23 +65,28 @@ def moments(steps: pd.DataFrame, alarms: Mapping[tuple[str, str, int], int]) -> 
 def moved_turns(tokens: duckdb.DuckDBPyRelation, step: int) -> pd.DataFrame:
     """The tokens of the `TURNS` turns of `step` with the largest mean |log ratio|.
 
-    Each turn in the update where it is largest. Of equal updates the first counts, of equal turns that of the lower
-    episode and turn. Rows by `place` (from 1) and position. Columns: place, moved (mean |log ratio| of the turn), then
+    Each turn in the update where it is largest, and each response once. Of equal updates the first counts, of equal
+    turns that of the lower episode and turn. Rows by `place` (from 1) and position. Columns: place, moved (mean |log ratio| of the turn), then
     those of `tokens`.
     """
     query = f"""
         WITH updates AS (
-            SELECT episode_id, turn, epoch, minibatch, avg(abs(log_ratio::DOUBLE)) AS moved
+            SELECT episode_id, turn, epoch, minibatch, avg(abs(log_ratio::DOUBLE)) AS moved,
+                list(token_id ORDER BY position) AS response
             FROM tokens WHERE step = {step} GROUP BY ALL HAVING moved IS NOT NULL
         ),
         turns AS (
             SELECT *, row_number() OVER (PARTITION BY episode_id, turn ORDER BY moved DESC, epoch, minibatch) AS nth
             FROM updates
         ),
+        responses AS (
+            SELECT *, row_number() OVER (PARTITION BY response ORDER BY moved DESC, episode_id, turn) AS copy
+            FROM turns WHERE nth = 1
+        ),
         places AS (
             SELECT episode_id, turn, epoch, minibatch, moved,
                 row_number() OVER (ORDER BY moved DESC, episode_id, turn) AS place
-            FROM turns WHERE nth = 1
+            FROM responses WHERE copy = 1
         )
         SELECT place, moved, tokens.* FROM tokens JOIN places USING (episode_id, turn, epoch, minibatch)
         WHERE step = {step} AND place <= {TURNS} ORDER BY place, position

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 the work found or met a failure, 2 wrong usage.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Annotated, Any, NoReturn
 
@@ -14,7 +15,7 @@ import typer
 import arena
 from arena.cli import claims, compare, env, report, run, stress, tune
 from arena.cli import list as listing
-from arena.errors import UsageError
+from arena.errors import UsageError, unknown_name
 
 #: What typer's parser raises: the root of the one such error that typer publishes.
 _COMMAND_LINE_ERROR: type[Exception] = typer.BadParameter.__mro__[2]  # ty: ignore[invalid-assignment]
@@ -96,6 +97,9 @@ def _explain(error: Any) -> int:
         error.show()
         return 2
     path = error.ctx.command_path if error.ctx else "arena"
+    known = getattr(error.ctx.command, "commands", {}) if error.ctx else {}
+    if known and (unknown := re.match("No such command '([^']*)'", error.format_message())):
+        return _fail(f"{unknown_name('command', unknown[1], known)}\nTry '{path} --help'.", 2)
     return _fail(f"{error.format_message()}\nTry '{path} --help'.", 2)
 
 

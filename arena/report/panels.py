@@ -67,9 +67,8 @@ def line_panel(curves: pd.DataFrame, scale: Scale) -> str:
             axes.axhline(scale.reference, color=INK, linewidth=1.0, linestyle=(0, (1, 2)))
         for place, (algo, curve) in enumerate(curves.groupby("algo", sort=False)):
             style, curve = method_style(str(algo)), curve.sort_values("x")
-            if scale.log:
-                curve = curve[curve["mean"] > 0]
             floor = scale.y[0] if scale.log else -np.inf
+            curve = curve[curve["mean"] >= floor]  # on a log axis not zeros, nor what lies below the frame
             axes.fill_between(
                 curve.x, curve.low.clip(lower=floor), curve.high, color=style.colour, alpha=0.16, linewidth=0
             )

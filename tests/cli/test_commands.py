@@ -52,7 +52,8 @@ def test_help_names_every_option_and_shows_examples(arena):
 def test_unknown_commands_get_a_suggestion(arena, command):
     result = arena(command)
     assert result.code == 2
-    assert f"No such command '{command}'. Did you mean " in result.err
+    assert f"unknown command '{command}'. Did you mean " in result.err
+    assert "Allowed: claims, compare, " in result.err
 
 
 @pytest.mark.parametrize(
