@@ -10,9 +10,10 @@ and the median lead, onset less the first alarm in steps, over collapsed cells w
 onset). Cells in which a detector cannot decide are not counted for it. Seeds of `--seeds-choose` are those that
 constants were chosen on: they get a table of their own, and the decision is taken on those of `--seeds-score`.
 
-A detector of what collapses runs keeps its place by `FALSE_ALARMS` and `BEFORE_ONSET`, as a warning, or by `FALSE_ALARMS`
-and `RECALL`, as a symptom: it comes too late to warn and says what broke. One of a fault that a run of Arena does not
-have (`PLANTS`) keeps it by `FALSE_ALARMS` and `FOUND`: the fault is planted in the middle of healthy cells.
+A detector of what collapses runs keeps its place by `FALSE_ALARMS` and `BEFORE_ONSET`, as a warning, or by
+`FALSE_ALARMS` and `RECALL`, as a symptom: it comes too late to warn and says what broke. One of a fault that a run of
+Arena does not have (`PLANTS`) keeps it by `FALSE_ALARMS` and `FOUND`: the fault is planted in the middle of healthy
+cells.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ def moved_turns(tokens: duckdb.DuckDBPyRelation, step: int) -> pd.DataFrame:
     """The tokens of the `TURNS` turns of `step` with the largest mean |log ratio|.
 
     Each turn in the update where it is largest, and each response once. Of equal updates the first counts, of equal
-    turns that of the lower episode and turn. Rows by `place` (from 1) and position. Columns: place, moved (mean |log ratio| of the turn), then
-    those of `tokens`.
+    turns that of the lower episode and turn. Rows by `place` (from 1) and position. Columns: place, moved (mean
+    |log ratio| of the turn), then those of `tokens`.
     """
     query = f"""
         WITH updates AS (

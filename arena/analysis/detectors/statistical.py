@@ -31,7 +31,7 @@ def _listed(*modules: ModuleType) -> dict[str, Detector]:
     return {module.DETECTOR.name: module.DETECTOR for module in modules}
 
 
-#: Name -> detector, those nearest to the cause first. The first two lead; the others but the last show what broke, late.
+#: Name -> detector, those nearest to the cause first. The first two warn; the others but the last show late what broke.
 STATISTICAL = _listed(
     reference_kl,
     out_of_band_low,
