@@ -53,9 +53,11 @@ def connection():
         yield opened
 
 
-def turns(rows, connection, step=3):
+def turns(rows, connection, step=3, ids=None):
     columns = ["step", "epoch", "minibatch", "episode_id", "turn", "position", "log_ratio"]
-    found = moved_turns(connection.from_df(pd.DataFrame(rows, columns=columns)), step)
+    frame = pd.DataFrame(rows, columns=columns)
+    frame["token_id"] = frame.episode_id + 100 * frame.turn if ids is None else ids
+    found = moved_turns(connection.from_df(frame), step)
     return found[
         ["place", "episode_id", "turn", "epoch", "position", "log_ratio"]
     ].values.tolist(), found.moved
@@ -81,6 +83,13 @@ def test_the_turns_with_the_largest_mean_come_in_the_update_where_it_is_largest(
         [3, 1, 1, 0, 0, 0.35],
     ]
     assert moved.tolist() == pytest.approx([0.9, 0.4, 0.4, 0.35])
+
+
+def test_a_response_is_shown_once_where_it_moved_most(connection):
+    rows = [(3, 0, 0, 5, 0, 0, 0.2), (3, 0, 0, 6, 0, 0, 0.5), (3, 0, 0, 7, 0, 0, 0.1)]
+    found, moved = turns(rows, connection, ids=[4, 4, 8])
+    assert found == [[1, 6, 0, 0, 0, 0.5], [2, 7, 0, 0, 0, 0.1]]
+    assert moved.tolist() == pytest.approx([0.5, 0.1])
 
 
 def test_a_step_that_was_not_recorded_has_no_turns(connection):

@@ -14,14 +14,14 @@ VERDICTS = [
     ("sokoban", "cispo", 0, "nonfinite", "check", "ok", None, None),
     ("sokoban", "cispo", 1, "nonfinite", "check", "critical", 30, 30),
     ("sokoban", "grpo", 0, "nonfinite", "check", "skipped", None, None),
-    ("sokoban", "cispo", 0, "kl-explosion", "statistical", "critical", 12, 18),
-    ("sokoban", "cispo", 1, "kl-explosion", "statistical", "warn", 14, None),
-    ("sokoban", "grpo", 0, "kl-explosion", "statistical", "ok", None, None),
-    ("sokoban", "cispo", 0, "format-fall", "statistical", "warn", 8, None),
-    ("sokoban", "cispo", 1, "format-fall", "statistical", "critical", 26, 27),
-    ("sokoban", "grpo", 0, "format-fall", "statistical", "degenerate", None, None),
-    ("webshop", "grpo", 0, "kl-explosion", "statistical", "skipped", None, None),
-    ("webshop", "grpo", 0, "format-fall", "statistical", "warn", 3, None),
+    ("sokoban", "cispo", 0, "reference-kl", "statistical", "critical", 12, 18),
+    ("sokoban", "cispo", 1, "reference-kl", "statistical", "warn", 14, None),
+    ("sokoban", "grpo", 0, "reference-kl", "statistical", "ok", None, None),
+    ("sokoban", "cispo", 0, "entropy-rise", "statistical", "warn", 8, None),
+    ("sokoban", "cispo", 1, "entropy-rise", "statistical", "critical", 26, 27),
+    ("sokoban", "grpo", 0, "entropy-rise", "statistical", "degenerate", None, None),
+    ("webshop", "grpo", 0, "reference-kl", "statistical", "skipped", None, None),
+    ("webshop", "grpo", 0, "entropy-rise", "statistical", "warn", 3, None),
 ]
 ONSETS = {("sokoban", "cispo", 0): 20, ("sokoban", "cispo", 1): 24}
 
@@ -42,10 +42,10 @@ def test_leads_are_counted_to_the_cells_own_onset(leads):
     told = {(r.algo, r.seed, r.detector): r.lead for r in leads[leads.env == "sokoban"].itertuples()}
     assert told == {
         ("cispo", 1, "nonfinite"): -6,
-        ("cispo", 0, "kl-explosion"): 8,
-        ("cispo", 1, "kl-explosion"): 10,
-        ("cispo", 0, "format-fall"): 12,
-        ("cispo", 1, "format-fall"): -2,
+        ("cispo", 0, "reference-kl"): 8,
+        ("cispo", 1, "reference-kl"): 10,
+        ("cispo", 0, "entropy-rise"): 12,
+        ("cispo", 1, "entropy-rise"): -2,
     }
     assert leads[leads.env == "webshop"].lead.isna().all()
 
@@ -53,10 +53,10 @@ def test_leads_are_counted_to_the_cells_own_onset(leads):
 def test_the_first_critical_alarm_before_the_onset_is_looked_at(leads):
     # Of seed 0 the one that was critical in time, though another warned earlier; of seed 1 none was.
     assert first_alarms(leads) == {
-        ("sokoban", "cispo", 0): (18, "kl-explosion", "critical"),
-        ("sokoban", "cispo", 1): (14, "kl-explosion", "warn"),
+        ("sokoban", "cispo", 0): (18, "reference-kl", "critical"),
+        ("sokoban", "cispo", 1): (14, "reference-kl", "warn"),
     }
-    assert reason("kl-explosion", "warn", 14, 24) == "kl-explosion warns, 10 steps before its collapse"
+    assert reason("reference-kl", "warn", 14, 24) == "reference-kl warns, 10 steps before its collapse"
 
 
 def test_the_first_page_says_what_warned_before(leads):
@@ -67,8 +67,8 @@ def test_the_first_page_says_what_warned_before(leads):
     assert told.title == "cispo, Sokoban:"
     assert told.sentences == (
         "collapsed in 2 of 3 seeds, from step 20–24 on.",
-        "Earliest warnings: the KL to the behaviour policy explodes (step 12–14, 8–10 steps before); responses "
-        "lose their format (step 8, 12 steps before in 1 of 2).",
+        "Earliest warnings: the KL to the reference jumps (step 12–14, 8–10 steps before); entropy rises (step 8, 12 "
+        "steps before in 1 of 2).",
     )
     (told,) = collapses(summary, leads[:0])
     assert told.sentences[1] == "No detector warned before."
@@ -94,19 +94,19 @@ def test_the_timeline_has_marks_numbers_and_words(drawn, found, leads):  # noqa:
     (figure,) = section.figures
     assert [p.title for p in figure.panels] == ["Sokoban", "WebShop"]
     assert figure.panels[0].alt == (
-        "Alarms in Sokoban by training step, earliest over seeds. cispo, collapse from step 20: format-fall from 8, "
-        "critical from 27; kl-explosion from 12, critical from 18; nonfinite from 30, critical from 30."
+        "Alarms in Sokoban by training step, earliest over seeds. cispo, collapse from step 20: entropy-rise from 8, "
+        "critical from 27; reference-kl from 12, critical from 18; nonfinite from 30, critical from 30."
     )
-    assert figure.panels[1].alt.endswith("grpo, no collapse: format-fall from 3.")
+    assert figure.panels[1].alt.endswith("grpo, no collapse: entropy-rise from 3.")
     axes = drawn[0][0].axes[0]
-    assert [t.get_text() for t in axes.get_yticklabels()] == ["format-fall", "kl-explosion", "nonfinite"]
+    assert [t.get_text() for t in axes.get_yticklabels()] == ["entropy-rise", "reference-kl", "nonfinite"]
     marks = {(line.get_xdata()[0], line.get_markerfacecolor() != "none") for line in axes.lines[1:]}
     assert marks == {(8, False), (27, True), (12, False), (18, True), (30, True)}
     assert axes.lines[0].get_xdata()[0] == 20
     rows = {(g.title, r[0], r[1]): r[2:6] for g in figure.table.groups for r in g.rows}
-    assert rows["Sokoban, cispo", "kl-explosion", "0"] == ("12", "18", "20", "8")
+    assert rows["Sokoban, cispo", "reference-kl", "0"] == ("12", "18", "20", "8")
     assert rows["Sokoban, cispo", "nonfinite", "1"] == ("30", "30", "24", "−6")
-    assert rows["WebShop, grpo", "format-fall", "0"] == ("3", "—", "—", "—")
+    assert rows["WebShop, grpo", "entropy-rise", "0"] == ("3", "—", "—", "—")
     assert all(re.search(r"\d", p.alt) for p in figure.panels)
     for panel in drawn[:2]:
         assert_labelled_inside(*panel)
