@@ -30,7 +30,14 @@ def claims_section(run: Run) -> Section | None:
         else ""
     )
     rows = tuple(_row(claim, outcome) for claim, outcome in tested.items())
-    header = ("Claim", "Verdict", "Effect", "Unit", "Seeds", "Published", "What is claimed, and what decides")
+    header = (
+        "Claim",
+        "Verdict",
+        "Effect",
+        "Unit",
+        "Seeds",
+        "What is claimed, what decides, and what was published",
+    )
     return Section(
         "claims",
         "Published claims",
@@ -41,12 +48,13 @@ def claims_section(run: Run) -> Section | None:
 
 
 def _row(claim: Claim, outcome: Outcome) -> tuple[str, ...]:
+    published = ", ".join(f"{n.label} {n.value}" for n in claim.published)
+    told = [claim.statement, outcome.explanation, *([f"Published: {published}"] if published else [])]
     return (
         claim.name,
         outcome.verdict,
         outcome.effect_text or MISSING,
         outcome.unit if outcome.effect is not None else MISSING,
         outcome.seeds_text or MISSING,
-        "\n".join(f"{n.label} {n.value}" for n in claim.published) or MISSING,
-        f"{claim.statement}\n{outcome.explanation}",
+        "\n".join(told),
     )

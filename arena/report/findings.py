@@ -87,11 +87,7 @@ def _best(rows: pd.DataFrame) -> Iterable[str]:
 
 def _beyond_start(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:
     best = "the start at its best temperature"
-    sure = [
-        f"{m} (by {points(r.gain.mean())} points, from {percent(mean_best_start(r))})"
-        for m, r in rows.items()
-        if all(r.improved)
-    ]
+    sure = [f"{m} (by {points(r.gain.mean())} points)" for m, r in rows.items() if all(r.improved)]
     if sure:
         yield f"Above {best} by more than evaluation noise in every seed: {listing(sure)}."
     else:

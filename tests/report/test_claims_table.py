@@ -1,6 +1,6 @@
 """The section of published claims: there only if this run's cells can test one."""
 
-from types import SimpleNamespace
+from dataclasses import dataclass
 
 from arena.claims import Claim, Outcome
 from arena.claims.base import not_run
@@ -10,9 +10,22 @@ from arena.report import claims_table
 from arena.report.claims_table import claims_section
 
 
+@dataclass(frozen=True)
+class Answered:
+    """A part whose answer is given."""
+
+    outcome: Outcome
+    label: str = "part"
+    needs: tuple = ()
+
+    def test(self, _):
+        return self.outcome
+
+
 def claim(name, outcome):
-    part = SimpleNamespace(label="part", needs=(), test=lambda _: outcome)
-    return Claim(name, f"{name} holds.", "a paper", "How.", (part,), (Number("GRPO", "0.5", "t"),))
+    return Claim(
+        name, f"{name} holds.", "a paper", "How.", (Answered(outcome),), (Number("GRPO", "0.5", "t"),)
+    )
 
 
 def test_tested_claims_stand_with_their_numbers_and_others_are_counted(monkeypatch, built):
@@ -34,6 +47,5 @@ def test_tested_claims_stand_with_their_numbers_and_others_are_counted(monkeypat
         "+3.2 [+1.0 to +5.5]",
         "points",
         "0-2",
-        "GRPO 0.5",
-        "tested holds.\nwhy",
+        "tested holds.\nwhy\nPublished: GRPO 0.5",
     )
