@@ -27,8 +27,9 @@ lint: $(VENV)/.tested
 	$(BIN)/ruff format --check .
 	$(BIN)/ty check
 
-# The example report in reports/, from the records of `make demo`.
+# The example report in reports/: the records of `make demo`, and a third seed of two environments.
 report: demo
+	$(BIN)/arena run --algos grpo,sampo,actfocus --envs sokoban,frozen_lake --tier cpu --num-seeds 3 --name demo
 	$(BIN)/arena report demo --out reports/demo
 
 $(VENV)/.torch:
