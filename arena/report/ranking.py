@@ -101,7 +101,8 @@ def ranking_table(summary: pd.DataFrame) -> Table:
     caption = (
         "Methods by success in % on held-out tasks after training, at the evaluation temperature, over environments "
         "and the seeds that every method finished. IQM: mean of the middle half of these cells. Mean: of all; below it "
-        "the smallest and largest seed, or the interval. Collapsed: of all cells of these environments, and the step from which on."
+        "the smallest and largest seed, or the interval. Collapsed: of all cells of these environments, and the step "
+        "from which on."
     )
     if intervals:
         caption += (
