@@ -21,7 +21,7 @@ from arena.analysis.statistics import (
 from arena.claims.contrast import balanced
 from arena.report.document import RowGroup, Table
 from arena.report.style import method_order
-from arena.report.wording import DASH, MISSING, count, env_title, listing, percent, points, with_spread
+from arena.report.wording import DASH, MISSING, count, env_title, listing, percent, points, with_range
 
 #: Most environments that are named, not counted.
 NAMED = 3
@@ -101,7 +101,8 @@ def ranking_table(summary: pd.DataFrame) -> Table:
     caption = (
         "Methods by success in % on held-out tasks after training, at the evaluation temperature, over environments "
         "and the seeds that every method finished. IQM: mean of the middle half of these cells. Mean: of all; below it "
-        "the smallest and largest seed. Collapsed: of all cells of these environments, and the step from which on."
+        "the smallest and largest seed, or the interval. Collapsed: of all cells of these environments, and the step "
+        "from which on."
     )
     if intervals:
         caption += (
@@ -129,12 +130,15 @@ def _row(place: Place, cells: pd.DataFrame) -> tuple[str, ...]:
     rank = f"{place.rank.rank:g}"
     if place.rank.interval:
         rank += f"\nCI {place.rank.interval[0]:g} to {place.rank.interval[1]:g}"
-    iqm = points(place.iqm.value)
+    iqm, mean = points(place.iqm.value), with_range(place.mean, points)
     if place.iqm.interval:
         iqm += f"\nCI {points(place.iqm.interval[0])} to {points(place.iqm.interval[1])}"
+    if place.mean.interval:  # in the place of the range: the table shares a page with all findings
+        low, high = place.mean.interval
+        mean = f"{points(place.mean.mean)}\nCI {points(low)} to {points(high)}"
     first = percent(place.rank.shares[0]) if place.rank.shares else MISSING
     collapsed = f"{len(steps)} of {len(cells)} cells"
-    return place.algo, rank, first, iqm, with_spread(place.mean, points), collapsed, onset
+    return place.algo, rank, first, iqm, mean, collapsed, onset
 
 
 def step_range(steps: pd.Series) -> str:
