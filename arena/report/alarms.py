@@ -20,7 +20,7 @@ from arena.report.wording import MISSING, env_title
 NAMED = 3
 
 _KINDS = {
-    "check": "Exact checks: a failure is a fault of the run or its records",
+    "check": "Exact checks: a failure is a fault of the run, of its records, or a policy past its collapse",
     "statistical": "Statistical: compared with what is usual, so that a healthy cell may set one off",
 }
 
