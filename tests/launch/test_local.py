@@ -218,11 +218,11 @@ def test_a_package_that_changed_is_named(tmp_path):
 
 
 def test_another_start_under_the_same_name_is_refused_naming_its_fields_only(launch):
-    launch(algos="grpo")
+    launch(algos="grpo", overrides=("bc.steps=9",))
     with pytest.raises(UsageError) as error:
         launch(algos="gspo", overrides=("bc.steps=7", "kl.coef=0.5"))
     assert str(error.value).startswith(
-        "the recipe of frozen_lake/bc/seed-0 has changed since run 'r' was made:\n  bc.steps: 500 there, 7 now\nChoose"
+        "the recipe of frozen_lake/bc/seed-0 has changed since run 'r' was made:\n  bc.steps: 9 there, 7 now\nChoose"
     )
 
 

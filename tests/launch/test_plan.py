@@ -196,7 +196,7 @@ def test_a_spec_with_a_slash_gets_one_folder(tmp_path, monkeypatch):
         ),
         (
             {"overrides": ("bc.options.size=2",)},
-            "recipe field bc.options: environment 'frozen_lake' refuses env.options {'p_frozen': 0.9, 'size': 2}",
+            "recipe field bc.options: environment 'frozen_lake' refuses env.options {'harmless_holes': 0.5, 'size': 2}",
         ),
         (
             {
