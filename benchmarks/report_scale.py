@@ -188,6 +188,8 @@ def main() -> None:
     print("|---|---|---|---|---|---|")
     first = None
     for wanted in given.rows:
+        if given.folder:
+            Path(given.folder).mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=given.folder))
         try:
             rows = write_run(folder / "run", wanted, given.steps, given.seeds)
