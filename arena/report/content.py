@@ -101,9 +101,12 @@ def compose_report(run: Run) -> Report:
 
 
 def _size_of(run: Run) -> str:
-    envs, algos, seeds = ({getattr(c, k) for c in run.cells} for k in ("env", "algo", "seed"))
-    parts = [(len(envs), "environment"), (len(algos), "method"), (len(seeds), "seed")]
-    return ", ".join(f"{n} {noun}{'s' if n != 1 else ''}" for n, noun in parts)
+    envs, algos = ({getattr(c, k) for c in run.cells} for k in ("env", "algo"))
+    seeds = sorted({len({c.seed for c in run.cells if c.env == env}) for env in envs})
+    few, most = seeds[0], seeds[-1]
+    counts = [(str(len(envs)), "environment"), (str(len(algos)), "method")]
+    counts.append((str(most) if few == most else f"{few} to {most}", "seed"))
+    return ", ".join(f"{n} {noun}{'' if n == '1' else 's'}" for n, noun in counts)
 
 
 def _env_data(

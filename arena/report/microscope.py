@@ -197,7 +197,7 @@ def _gradient(row: pd.Series) -> str:
         ("clipped_low", "clipped low"),
         ("clipped_high", "clipped high"),
     ):
-        if row[column] is True or row[column] == True:  # noqa: E712 (missing is not)
+        if not pd.isna(row[column]) and row[column]:
             return word
     return "kept"
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import duckdb
+import pandas as pd
 import pytest
 from pypdf import PdfReader
 from tokenizers import Tokenizer, decoders, models
@@ -12,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models
 from arena.records.reader import read_run
 from arena.report.build import render_html, render_pdf
 from arena.report.content import compose_report
-from arena.report.microscope import HUES, SHOWN, channels, colour
+from arena.report.microscope import HUES, SHOWN, _gradient, channels, colour
 from tests.synthetic import Size, write_cell
 
 #: The words of ids 0 to 63, as hostile as tokens can be.
@@ -201,3 +202,9 @@ def test_the_pdf_has_the_turns_and_their_most_extreme_tokens(report, scope, tmp_
             furthest = sorted(rows, key=lambda row: -abs(float(row[3].replace("−", "-"))))[:5]
             assert all(f"{row[1]} at {row[0]}: {row[3]}" in turn.extremes for row in furthest)
             assert " ".join(turn.extremes.split()) in text
+
+
+def test_a_missing_flag_is_no_clip():
+    flags = {"masked": pd.NA, "clipped_low": None, "clipped_high": True}
+    assert _gradient(pd.Series(flags, dtype=object)) == "clipped high"
+    assert _gradient(pd.Series({**flags, "clipped_high": False}, dtype=object)) == "kept"
