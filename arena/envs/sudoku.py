@@ -199,7 +199,8 @@ class Sudoku(TextEnv):
 
     Args (options): `size` is the side of the grid (4 or 9), `empty` the number of cells to fill (default 6 of 16, 45
     of 81), `feedback` what the observation says about the last action: `none`, `rules` (which rule a refused value
-    breaks) or `full` (also whether a placed value is the solution's, and which values a cell may hold).
+    breaks) or `full` (also whether a placed value is the solution's, and which values a cell may hold). `expert_rows`
+    is the share of turns at which the expert looks at the row of an empty cell alone.
 
     `reset(options={"puzzle": text})` starts from a hand-made puzzle, one line per row.
     """
@@ -225,6 +226,7 @@ class Sudoku(TextEnv):
         size: int = 4,
         empty: int | None = None,
         feedback: Literal["none", "rules", "full"] = "rules",
+        expert_rows: float = 0.0,
     ) -> None:
         super().__init__(max_turns=max_turns, observation=observation)
         if size not in _EMPTY or isinstance(size, bool | float):
@@ -236,9 +238,11 @@ class Sudoku(TextEnv):
             )
         if feedback not in ("none", "rules", "full"):
             raise ValueError(f"feedback must be 'none', 'rules' or 'full', given {feedback!r}")
+        if not 0 <= expert_rows <= 1:
+            raise ValueError(f"expert_rows must be from 0 to 1, given {expert_rows!r}")
         if max_turns < empty:
             raise ValueError(f"{empty} empty cells need at least {empty} turns, max_turns is {max_turns}")
-        self.size, self.empty, self.feedback = size, empty, feedback
+        self.size, self.empty, self.feedback, self.expert_rows = size, empty, feedback, expert_rows
         self.board = board_of(size)
         self._puzzle: Puzzle | None = None
         self._values: list[int] = []
@@ -295,9 +299,14 @@ class Sudoku(TextEnv):
     def expert_action(self) -> str:
         """Put right a wrong value; where none can be, give one another value that makes way for that; else fill a cell:
         one with a single candidate, one that is a value's only place in a unit, any. In a dead end, where wrong values
-        block each other, the right value of the first, which is refused."""
+        block each other, the right value of the first, which is refused. In the share `expert_rows` of turns, the first
+        value that the row of an empty cell lacks, whatever column and box hold."""
         name = self.board.short if self.observation_style == "compact" else self.board.long
-        return name(*self._chosen())
+        cell, value = self._chosen()
+        if not self._values[cell] and self._looks_at_the_row():
+            row = [self._values[c] for c in self.board.units[cell][0]]
+            value = next(v for v in range(1, self.size + 1) if v not in row)
+        return name(cell, value)
 
     def thought(self) -> str:
         """Facts of the cell that the expert has chosen, 26 words at size 4.
@@ -369,6 +378,10 @@ class Sudoku(TextEnv):
         first = chain(single, hidden, possible, wrong, (0,))
         cell = next(first) if mended is None else mended
         return cell, right[cell]
+
+    def _looks_at_the_row(self) -> bool:
+        """Whether the expert does so in this turn; always the same for the same grid and turn."""
+        return random.Random(f"{self.board.text(self._values)} {self._turns}").random() < self.expert_rows
 
     def _detour(self, wrong: list[int]) -> tuple[int, int] | None:
         """A wrong value's cell and another value for it that makes way for putting right one of the others."""

@@ -204,6 +204,30 @@ def test_the_expert_first_puts_a_wrong_value_right():
     assert thought.endswith(" 1 row 2 none 3 none 4 only")
 
 
+def test_the_expert_may_look_at_rows_alone():
+    env, best = started(OPEN, empty=8, expert_rows=1.0), started(OPEN, empty=8)
+    for each in (env, best):
+        placed(each, "a 2 2", "a 3 3")
+    assert env.thought() == best.thought()
+    assert best.expert_action() == "b 1 3"
+    assert env.expert_action() == "b 1 2"  # the row holds 1; the column's 2 goes unseen
+    assert placed(env, "b 1 2")[0] == [-0.1]
+    assert env.expert_action() == "b 1 2"
+
+
+@pytest.mark.parametrize(("share", "low", "high"), [(0.0, 0.0, 0.0), (0.7, 0.25, 0.4), (1.0, 0.65, 0.85)])
+def test_the_share_of_turns_at_which_it_does(share, low, high):
+    env, refused = Sudoku(expert_rows=share, max_turns=10), []
+    for seed in range(60):
+        env.reset(seed=seed)
+        ended = False
+        while not ended:
+            _, reward, *ends, _ = env.step(env.expert_action())
+            refused.append(reward < 0)
+            ended = any(ends)
+    assert low <= sum(refused) / len(refused) <= high
+
+
 def test_where_wrong_values_block_each_other_the_expert_is_refused():
     # a 1 and a 2 are swapped, and so are b 1 and b 2: no right value can be placed, no other one either.
     env = started("__34\n__12\n2143\n4321".replace("__12", "3_12"))
@@ -365,6 +389,7 @@ def test_options_do_not_leak_through_the_cache():
         ({"empty": 12}, "from 1 to 11"),
         ({"empty": True}, "empty"),
         ({"empty": 6, "max_turns": 5}, "at least 6 turns"),
+        ({"expert_rows": 1.5}, "expert_rows must be from 0 to 1, given 1.5"),
         ({"feedback": "all"}, "feedback must be 'none', 'rules' or 'full', given 'all'"),
     ],
 )
