@@ -95,6 +95,27 @@ def merged(missing: Iterable[Missing]) -> tuple[Missing, ...]:
     )
 
 
+def commands(
+    missing: Iterable[Missing],
+    runs: Sequence[str] = (),
+    claims: Sequence[str] = (),
+    options: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """What makes the missing cells, to be typed one after another, and last the `arena claims` that then answers.
+
+    Commands that name the same run add to it, and follow one another. `runs` are those tested so far, `claims` those
+    asked for (none: all), `options` go with every command. Empty where nothing is missing.
+    """
+    listed = merged(missing)
+    if not listed:
+        return ()
+    made = tuple(dict.fromkeys(each.need.run for each in listed))
+    makes = [each.command for each in sorted(listed, key=lambda each: made.index(each.need.run))]
+    asked = [word for name in claims for word in ("--claim", name)]
+    answers = shlex.join(["arena", "claims", *dict.fromkeys([*runs, *made]), *asked])
+    return tuple(" ".join([line, *map(shlex.quote, options)]) for line in [*makes, answers])
+
+
 @dataclass(frozen=True)
 class Records:
     """A finished cell with its `steps` and `evals`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +21,7 @@ from arena.cli.options import (
     Steps,
     Tier,
     Workers,
+    default_runs,
     worker_count,
 )
 from arena.cli.tables import show
@@ -135,6 +135,5 @@ def _show_results(plan: Plan, outcome: Outcome) -> None:
 
 
 def _report_command(plan: Plan) -> str:
-    default = Path(os.environ.get("ARENA_RUNS") or DEFAULT_RUNS)
-    what = plan.name if plan.run.parent == default else str(plan.run)
+    what = plan.name if plan.run.parent == default_runs() else str(plan.run)
     return f"{program()} report {shlex.quote(what)}"
