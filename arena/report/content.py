@@ -77,7 +77,7 @@ def compose_report(run: Run) -> Report:
         detectors_section(examined, leads, steps.groupby("env").step.max().to_dict()),
         energy,
         stability_section(run),
-        claims_section(run),
+        claims_section(run, groups),
     )
     started = str(run.manifest.get("started", ""))
     return Report(
