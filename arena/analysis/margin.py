@@ -224,9 +224,7 @@ class Stability:
     def why_no_interval(self) -> str | None:
         """For the user; None if there is an interval."""
         spread = self.spread
-        if spread and math.isclose(spread.low, spread.high) and spread.seeds > 1:
-            return f"the same in all {spread.seeds} seeds, as far as this grid shows"
-        return why_no_interval(spread.seeds if spread else 0)
+        return why_no_interval(spread.seeds, spread.same) if spread else why_no_interval(0)
 
     @property
     def interval_text(self) -> str:

@@ -66,7 +66,7 @@ def test_the_map_counts_what_ran_and_what_lies_beyond(tmp_path):
 def test_a_margin_that_the_grid_bounds_says_so(tmp_path):
     never = made(tmp_path, {(seed, 1): 3 for seed in range(3)})
     assert (str(never.margin), never.interval) == (">= 4x", None)
-    assert never.interval_text == "the same in all 3 seeds, as far as this grid shows"
+    assert never.interval_text == "the same in all 3 seeds, so no spread and no interval"
     some = made(tmp_path, {(0, 1): 3, (1, 1): 2, (2, 1): 2})
     assert (str(some.margin), some.interval[1]) == (">= 3.2x", None)  # 2 ** (5 / 3)
     assert some.interval_text.startswith("from ")
