@@ -16,7 +16,7 @@ from arena.analysis.summary import skipped_updates, summarise_cells
 from arena.errors import UsageError
 from arena.records.reader import Cell, load_evals, load_steps
 
-Verdict = Literal["better", "worse", "equal", "open"]
+ComparisonVerdict = Literal["better", "worse", "equal", "open"]
 
 #: Columns of `summarise_cells` that are shown as means over seeds.
 _MEANS = ("start", "peak", "final", "drop", "relative_drop", "tokens")
@@ -53,7 +53,7 @@ class Comparison:
     final: PairedDifference
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ComparisonVerdict:
         """Better or worse where the interval excludes 0, equal where all seeds are, else open."""
         if not any(self.final.differences):
             return "equal"

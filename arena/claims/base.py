@@ -35,10 +35,10 @@ from arena.analysis.statistics import (
 from arena.claims.cells import Missing, Need, Pool, merged
 from arena.claims.published import Number
 
-Verdict = Literal["reproduced", "not reproduced", "inconclusive", "not run"]
+ClaimVerdict = Literal["reproduced", "not reproduced", "inconclusive", "not run"]
 
 #: Of several parts, the first of these that any of them has is the verdict of the whole.
-_WORST_FIRST: tuple[Verdict, ...] = ("not reproduced", "not run", "inconclusive", "reproduced")
+_WORST_FIRST: tuple[ClaimVerdict, ...] = ("not reproduced", "not run", "inconclusive", "reproduced")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Outcome:
     """
 
     label: str
-    verdict: Verdict
+    verdict: ClaimVerdict
     explanation: str
     unit: str = ""
     effect: float | None = None
@@ -136,7 +136,7 @@ class Bounds:
     smallest: float
     alike: bool = False
 
-    def verdict(self, low: float, high: float) -> Verdict:
+    def verdict(self, low: float, high: float) -> ClaimVerdict:
         """The rule of this module."""
         margin = self.smallest
         if self.alike:

@@ -2,10 +2,19 @@
 
 import pytest
 
-from arena.analysis.margin import Grid, Point, Threshold, Verdict, _stability, as_json, read_grid, threshold
+from arena.analysis.margin import (
+    Ending,
+    Point,
+    StressGrid,
+    Threshold,
+    _stability,
+    as_json,
+    read_grid,
+    threshold,
+)
 from arena.errors import UsageError
 
-HOLDS, FAILS = Verdict(False, False, 0.1), Verdict(True, True, -0.4)
+HOLDS, FAILS = Ending(False, False, 0.1), Ending(True, True, -0.4)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +46,7 @@ def made(tmp_path, columns, seeds=(0, 1, 2)):
     for (seed, updates), holds in columns.items():
         for k, rate in enumerate(rates[: holds + 1]):
             found["sokoban", "grpo", seed, rate, updates] = HOLDS if k < holds else FAILS
-    grid = Grid(tmp_path, ("sokoban",), ("grpo",), seeds, points)
+    grid = StressGrid(tmp_path, ("sokoban",), ("grpo",), seeds, points)
     return _stability(grid, found, "sokoban", "grpo")
 
 
