@@ -21,6 +21,7 @@ from arena.records.files import write_atomic, write_text
 from arena.records.reader import read_run
 from arena.report.content import compose_report
 from arena.report.document import Figure, Report
+from arena.report.microscope import LEVELS
 from arena.report.style import for_html, shared_glyphs
 
 _TEMPLATES = resources.files("arena.report") / "templates"
@@ -51,7 +52,7 @@ def render_html(report: Report) -> str:
     )
     template = environment.from_string((_TEMPLATES / "report.html.j2").read_text(encoding="utf-8"))
     style = (_TEMPLATES / "report.css").read_text(encoding="utf-8")
-    page = template.render(report=report, style=Markup(style))
+    page = template.render(report=report, style=Markup(style), levels=LEVELS)
     return page.replace("</body>", f"{shared_glyphs(glyphs)}\n</body>")
 
 
