@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
 from arena.analysis.detectors import DETECTORS
 from arena.analysis.detectors.base import Status
+from arena.analysis.detectors.examine import examine_run, first_alarms, with_leads
+from arena.records.reader import IDENTITY, Cell
 from arena.report.document import Figure, Finding, LegendItem, Panel, RowGroup, Section, Table
 from arena.report.env_data import method_legend
 from arena.report.findings import of_seeds
@@ -23,6 +26,37 @@ _KINDS = {
     "check": "Exact checks: a failure is a fault of the run, of its records, or a policy past its collapse",
     "statistical": "Statistical: compared with what is usual, so that a healthy cell may set one off",
 }
+
+
+@dataclass(frozen=True)
+class Alarms:
+    """What the detectors say of a run.
+
+    `examined`: of `examine_run`; `leads`: of `with_leads`. By environment, method and seed of each cell that collapsed:
+    `steps`, the step worth looking at, and `reasons`, why that one.
+    """
+
+    examined: pd.DataFrame
+    leads: pd.DataFrame
+    steps: dict[tuple[str, str, int], int]
+    reasons: dict[tuple[str, str, int], str]
+
+
+def find_alarms(cells: Sequence[Cell], summary: pd.DataFrame) -> Alarms:
+    """Examine the cells that finished a step. `summary`: of `summarise_cells`."""
+    fallen = summary.dropna(subset="collapse_step")[[*IDENTITY, "collapse_step"]]
+    rows = fallen.itertuples(index=False, name=None)
+    onsets = {(env, algo, int(seed)): int(step) for env, algo, seed, step in rows}
+    examined = examine_run([cell for cell in cells if cell.step])
+    leads = with_leads(examined, onsets)
+    first = first_alarms(leads)
+    return Alarms(
+        examined,
+        leads,
+        onsets | {key: step for key, (step, *_) in first.items()},
+        dict.fromkeys(onsets, "where its collapse began")
+        | {key: reason(name, level, step, onsets[key]) for key, (step, name, level) in first.items()},
+    )
 
 
 def collapses(summary: pd.DataFrame, leads: pd.DataFrame) -> tuple[Finding, ...]:
@@ -75,12 +109,13 @@ def failed_checks(found: pd.DataFrame) -> list[str]:
     return notes
 
 
-def detectors_section(found: pd.DataFrame, leads: pd.DataFrame, steps: Mapping[str, int]) -> Section | None:
-    """The table of verdicts and the time lines; None if no cell was examined. `steps`: last one by environment."""
-    if found.empty:
+def detectors_section(alarms: Alarms, last_steps: Mapping[str, int]) -> Section | None:
+    """The table of verdicts and the time lines; None if no cell was examined. `last_steps`: by environment."""
+    if alarms.examined.empty:
         return None
-    figure = timeline_figure(leads, steps)
-    return Section("detectors", "Detectors", "", (figure,) if figure.panels else (), (verdicts_table(found),))
+    figure = timeline_figure(alarms.leads, last_steps)
+    tables = (verdicts_table(alarms.examined),)
+    return Section("detectors", "Detectors", "", (figure,) if figure.panels else (), tables)
 
 
 def verdicts_table(found: pd.DataFrame) -> Table:
@@ -119,10 +154,10 @@ def _verdict(rows: pd.DataFrame) -> str:
     return f"{worst.shown}\n{', '.join(silent)}" if worst == Status.OK and silent else worst.shown
 
 
-def timeline_figure(leads: pd.DataFrame, steps: Mapping[str, int]) -> Figure:
+def timeline_figure(leads: pd.DataFrame, last_steps: Mapping[str, int]) -> Figure:
     """A panel per environment with an alarm. `leads`: of `with_leads`."""
     panels = tuple(
-        Panel(env_title(str(env)), _panel(rows, steps[str(env)]), _alt(str(env), rows))
+        Panel(env_title(str(env)), _panel(rows, last_steps[str(env)]), _alt(str(env), rows))
         for env, rows in leads.groupby("env")
     )
     caption = (

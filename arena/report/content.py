@@ -6,14 +6,13 @@ import math
 
 import pandas as pd
 
-from arena.analysis.detectors.examine import examine_run, first_alarms, with_leads
 from arena.analysis.energy import action_counts, task_table
 from arena.analysis.microscope import moments
 from arena.analysis.summary import mean_best_start, summarise_cells
 from arena.analysis.tokens import eight_groups, ratio_quantiles
 from arena.errors import UsageError
-from arena.records.reader import IDENTITY, Cell, Run, load_evals, load_steps, map_cells
-from arena.report.alarms import collapses, detectors_section, failed_checks, reason
+from arena.records.reader import Cell, Run, load_evals, load_steps, map_cells
+from arena.report.alarms import collapses, detectors_section, failed_checks, find_alarms
 from arena.report.claims_table import claims_section
 from arena.report.document import Finding, Microscope, Report, Section
 from arena.report.energy_figures import energy_section
@@ -46,19 +45,8 @@ def compose_report(run: Run) -> Report:
     summary = summarise_cells(run.cells, steps, evals)
     quantiles = map_cells(run.cells, "tokens", ratio_quantiles, by_step=True)
     groups = map_cells(run.cells, "tokens", eight_groups)
-    onsets = {
-        (env, algo, seed): int(step)
-        for env, algo, seed, step in summary.dropna(subset="collapse_step")[
-            [*IDENTITY, "collapse_step"]
-        ].itertuples(index=False, name=None)
-    }
-    examined = examine_run([c for c in run.cells if c.step])
-    leads = with_leads(examined, onsets)
-    alarms = first_alarms(leads)
-    shown = moments(steps, onsets | {key: step for key, (step, *_) in alarms.items()})
-    reasons = dict.fromkeys(onsets, "where its collapse began") | {
-        key: reason(name, level, step, onsets[key]) for key, (step, name, level) in alarms.items()
-    }
+    alarms = find_alarms(run.cells, summary)
+    shown = moments(steps, alarms.steps)
     by_name = {(c.env, c.algo, c.seed): c for c in run.cells}
     envs = sorted({c.env for c in run.cells})
     sections = [
@@ -66,7 +54,7 @@ def compose_report(run: Run) -> Report:
             env,
             [c for c in run.cells if c.env == env],
             _env_data(env, steps, evals, quantiles, groups, summary),
-            microscope(env, shown, by_name, reasons),
+            microscope(env, shown, by_name, alarms.reasons),
         )
         for env in envs
     ]
@@ -74,7 +62,7 @@ def compose_report(run: Run) -> Report:
         map_cells(run.cells, "episodes", task_table), map_cells(run.cells, "tokens", action_counts), steps
     )
     others = (
-        detectors_section(examined, leads, steps.groupby("env").step.max().to_dict()),
+        detectors_section(alarms, steps.groupby("env").step.max().to_dict()),
         energy,
         stability_section(run),
         claims_section(run, groups),
@@ -86,9 +74,9 @@ def compose_report(run: Run) -> Report:
             part for part in (f"Run {run.name}", started[:16].replace("T", " "), _size_of(run)) if part
         ),
         ranking=ranking_table(summary),
-        collapses=collapses(summary, leads) or (Finding("No cell collapsed.", ()),),
+        collapses=collapses(summary, alarms.leads) or (Finding("No cell collapsed.", ()),),
         findings=tuple(finding(env, summary[summary.env == env]) for env in envs),
-        caveats=(*failed_checks(examined), *caveats(run, summary, steps, evals)),
+        caveats=(*failed_checks(alarms.examined), *caveats(run, summary, steps, evals)),
         overview=overview_figure(summary),
         summary=summary_table(summary),
         facts=tuple(facts(run)),
