@@ -250,7 +250,16 @@ def test_the_pdf_embeds_its_fonts_and_alternatives(built):
 
 
 def test_same_run_same_bytes(built, tmp_path):
-    html, pdf = build_report(built.run, tmp_path)
+    told = []
+    html, pdf = build_report(built.run, tmp_path, told.append)
+    assert told == [
+        f"reading 13 cells of {built.run}",
+        "examining them with detectors",
+        "drawing the figures of each environment",
+        "correlating energy with rewards",
+        "testing published claims",
+        "writing report.html and report.pdf",
+    ]
     assert html.read_bytes() == built.html.read_bytes()
     assert pdf.read_bytes() == built.pdf.read_bytes()
 
