@@ -1,6 +1,7 @@
 """What the report says is what the records hold, in HTML and PDF."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -14,7 +15,9 @@ from arena.errors import UsageError
 from arena.records.files import write_json
 from arena.records.reader import read_run
 from arena.report import build_report
+from arena.report.build import render_pdf
 from arena.report.content import compose_report
+from arena.report.document import RowGroup, Table
 from arena.report.style import method_order, method_style
 from arena.report.token_figures import GROUP_COLOURS
 from tests.synthetic import Size, write_cell
@@ -247,6 +250,20 @@ def test_the_pdf_embeds_its_fonts_and_alternatives(built):
         "LibertinusSerif",
     }
     assert reader.trailer["/Root"]["/MarkInfo"]["/Marked"]
+
+
+def test_the_heading_of_a_group_stands_with_its_rows_on_every_page(report, tmp_path):
+    names = [f"Group {k}" for k in range(40)]
+    for more in range(3):  # so that the pages end elsewhere
+        rows = (("method", "1.5\n1.0 to 2.0"),) * (1 + more)
+        table = Table("", ("Method", "Value"), tuple(RowGroup(name, rows) for name in names))
+        few = replace(report, summary=table, sections=(), overview=replace(report.overview, panels=()))
+        render_pdf(few, tmp_path / "few.pdf")
+        pages = [page.extract_text().splitlines() for page in PdfReader(tmp_path / "few.pdf").pages]
+        below = [page[k + 1] for page in pages for k, line in enumerate(page) if line in names]
+        assert len(below) >= 40
+        assert len([page for page in pages if set(page) & set(names)]) > 1
+        assert all(line.startswith("method") for line in below)
 
 
 def test_same_run_same_bytes(built, tmp_path):
