@@ -109,11 +109,13 @@ def failed_checks(found: pd.DataFrame) -> list[str]:
     return notes
 
 
-def detectors_section(alarms: Alarms, last_steps: Mapping[str, int]) -> Section | None:
+def detectors_section(
+    alarms: Alarms, last_steps: Mapping[str, int], styles: Mapping[str, MethodStyle]
+) -> Section | None:
     """The table of verdicts and the time lines; None if no cell was examined. `last_steps`: by environment."""
     if alarms.examined.empty:
         return None
-    figure = timeline_figure(alarms.leads, last_steps)
+    figure = timeline_figure(alarms.leads, last_steps, styles)
     tables = (verdicts_table(alarms.examined),)
     return Section("detectors", "Detectors", "", (figure,) if figure.panels else (), tables)
 
@@ -154,10 +156,12 @@ def _verdict(rows: pd.DataFrame) -> str:
     return f"{worst.shown}\n{', '.join(silent)}" if worst == Status.OK and silent else worst.shown
 
 
-def timeline_figure(leads: pd.DataFrame, last_steps: Mapping[str, int]) -> Figure:
+def timeline_figure(
+    leads: pd.DataFrame, last_steps: Mapping[str, int], styles: Mapping[str, MethodStyle]
+) -> Figure:
     """A panel per environment with an alarm. `leads`: of `with_leads`."""
     panels = tuple(
-        Panel(env_title(str(env)), _panel(rows, last_steps[str(env)]), _alt(str(env), rows))
+        Panel(env_title(str(env)), _panel(rows, last_steps[str(env)], styles), _alt(str(env), rows))
         for env, rows in leads.groupby("env")
     )
     caption = (
@@ -167,7 +171,7 @@ def timeline_figure(leads: pd.DataFrame, last_steps: Mapping[str, int]) -> Figur
         "lead: how many steps before the collapse."
     )
     legend = (
-        *method_legend(method_order(list(leads.algo))),
+        *method_legend(method_order(list(leads.algo)), styles),
         LegendItem(line_swatch(MethodStyle(INK, "None", "o"), hollow=True), "first warn"),
         LegendItem(line_swatch(MethodStyle(INK, "None", "o")), "first critical"),
         LegendItem(line_swatch(MethodStyle(INK, "--", "None"), width=1.2), "collapse began"),
@@ -175,7 +179,7 @@ def timeline_figure(leads: pd.DataFrame, last_steps: Mapping[str, int]) -> Figur
     return Figure("alarms", "When they alarmed", caption, legend, panels, leads_table(leads), tall=True)
 
 
-def _panel(leads: pd.DataFrame, last_step: int) -> str:
+def _panel(leads: pd.DataFrame, last_step: int, styles: Mapping[str, MethodStyle]) -> str:
     names = _in_time(leads)
     marks = [
         Mark(names.index(str(name)), str(algo), int(step), critical)
@@ -184,7 +188,8 @@ def _panel(leads: pd.DataFrame, last_step: int) -> str:
     ]
     filled = {(m.row, m.algo): m.step for m in marks if m.critical}
     shown = [m for m in marks if m.critical or filled.get((m.row, m.algo)) != m.step]
-    return timeline_panel(names, shown, _onsets(leads), method_order(list(leads.algo)), last_step)
+    own = {method: styles[method] for method in method_order(list(leads.algo))}
+    return timeline_panel(names, shown, _onsets(leads), own, last_step)
 
 
 def _in_time(leads: pd.DataFrame) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -24,7 +24,7 @@ from arena.report.findings import caveats, finding
 from arena.report.microscope import microscope
 from arena.report.ranking import ranking_table
 from arena.report.stability import stability_section
-from arena.report.style import method_order
+from arena.report.style import MethodStyle, method_order, method_styles
 from arena.report.tables import (
     cells_table,
     differences_table,
@@ -71,12 +71,13 @@ def compose_report(run: Run, tell: Callable[[str], None] = silent) -> Report:
         raise UsageError(f"{run.path} has no cells to report.")
     tell(f"reading {len(run.cells)} {'cell' if len(run.cells) == 1 else 'cells'} of {run.path}")
     tables = _read(run.cells)
+    styles = method_styles(cell.algo for cell in run.cells)
     steps, summary = tables.steps, tables.summary
     tell("examining them with detectors")
     alarms = find_alarms(run.cells, summary)
-    detectors = detectors_section(alarms, steps.groupby("env").step.max().to_dict())
+    detectors = detectors_section(alarms, steps.groupby("env").step.max().to_dict(), styles)
     tell("drawing the figures of each environment")
-    sections = _env_sections(run.cells, tables, alarms)
+    sections = _env_sections(run.cells, tables, alarms, styles)
     tell("correlating energy with rewards")
     energy = energy_section(
         map_cells(run.cells, "episodes", task_table), map_cells(run.cells, "tokens", action_counts), steps
@@ -93,7 +94,7 @@ def compose_report(run: Run, tell: Callable[[str], None] = silent) -> Report:
         collapses=collapses(summary, alarms.leads) or (Finding("No cell collapsed.", ()),),
         findings=tuple(finding(env, summary[summary.env == env]) for env in _envs(run.cells)),
         caveats=(*failed_checks(alarms.examined), *caveats(run, summary, steps, tables.evals)),
-        overview=overview_figure(summary),
+        overview=overview_figure(summary, styles),
         summary=summary_table(summary),
         facts=tuple(facts(run)),
         cells=cells_table(run.cells),
@@ -113,7 +114,9 @@ def _size_of(run: Run) -> str:
     return ", ".join(f"{n} {noun}{'' if n == '1' else 's'}" for n, noun in counts)
 
 
-def _env_sections(cells: Sequence[Cell], tables: _Tables, alarms: Alarms) -> list[Section]:
+def _env_sections(
+    cells: Sequence[Cell], tables: _Tables, alarms: Alarms, styles: Mapping[str, MethodStyle]
+) -> list[Section]:
     """One for each environment, in alphabetical order."""
     shown = moments(tables.steps, alarms.steps)
     by_name = {(c.env, c.algo, c.seed): c for c in cells}
@@ -121,7 +124,7 @@ def _env_sections(cells: Sequence[Cell], tables: _Tables, alarms: Alarms) -> lis
         _section(
             env,
             [c for c in cells if c.env == env],
-            _env_data(env, tables),
+            _env_data(env, tables, styles),
             microscope(env, shown, by_name, alarms.reasons),
         )
         for env in _envs(cells)
@@ -132,7 +135,7 @@ def _envs(cells: Sequence[Cell]) -> list[str]:
     return sorted({c.env for c in cells})
 
 
-def _env_data(env: str, tables: _Tables) -> EnvData:
+def _env_data(env: str, tables: _Tables, styles: Mapping[str, MethodStyle]) -> EnvData:
     rows = tables.summary[tables.summary.env == env]
     temperatures, best_start = rows.temperature.dropna(), mean_best_start(rows)
     steps, evals = (frame[frame.env == env] for frame in (tables.steps, tables.evals))
@@ -140,6 +143,7 @@ def _env_data(env: str, tables: _Tables) -> EnvData:
     return EnvData(
         env=env,
         methods=tuple(method_order([*steps.algo, *evals.algo])),
+        styles=styles,
         steps=steps,
         evals=evals,
         quantiles=quantiles[quantiles.env == env] if len(quantiles) else quantiles,

@@ -15,6 +15,7 @@ from arena.report.alarms import (
     reason,
     verdicts_table,
 )
+from arena.report.style import method_styles
 from tests.report.test_panels import assert_labelled_inside, drawn  # noqa: F401
 
 #: env, algo, seed, detector, kind, status, first step, first critical step.
@@ -116,7 +117,9 @@ def test_the_table_has_the_worst_verdict_of_each_method(found):
 
 
 def test_the_timeline_has_marks_numbers_and_words(drawn, found, leads):  # noqa: F811
-    section = detectors_section(Alarms(found, leads, {}, {}), {"sokoban": 40, "webshop": 40})
+    section = detectors_section(
+        Alarms(found, leads, {}, {}), {"sokoban": 40, "webshop": 40}, method_styles(found.algo)
+    )
     (figure,) = section.figures
     assert [p.title for p in figure.panels] == ["Sokoban", "WebShop"]
     assert figure.panels[0].alt == (
@@ -139,4 +142,4 @@ def test_the_timeline_has_marks_numbers_and_words(drawn, found, leads):  # noqa:
 
 
 def test_without_an_examined_cell_there_is_no_section(found):
-    assert detectors_section(Alarms(found[:0], with_leads(found[:0], {}), {}, {}), {}) is None
+    assert detectors_section(Alarms(found[:0], with_leads(found[:0], {}), {}, {}), {}, {}) is None

@@ -9,7 +9,6 @@ import duckdb
 import pytest
 from pypdf import PdfReader
 
-from arena.algorithms.catalog import CATALOG
 from arena.analysis.tokens import GROUPS
 from arena.errors import UsageError
 from arena.records.files import write_json
@@ -18,7 +17,6 @@ from arena.report import build_report
 from arena.report.build import render_pdf
 from arena.report.content import compose_report
 from arena.report.document import RowGroup, Table
-from arena.report.style import method_order, method_style
 from arena.report.token_figures import GROUP_COLOURS
 from tests.synthetic import Size, write_cell
 
@@ -319,16 +317,6 @@ def test_an_empty_run_is_refused_and_leaves_nothing(tmp_path):
     with pytest.raises(UsageError, match="has no cells to report"):
         build_report(tmp_path / "r", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_methods_keep_their_style_in_every_report():
-    assert method_style("grpo").colour == "#0072B2"
-    assert method_style("gspo+gigpo:omega=0.5") == method_style("gspo+gigpo:omega=0.5")
-    known = [method_style(n) for n in ("grpo", "sampo", "actfocus", "cispo", "gspo")]
-    assert len({s.colour for s in known}) == len({s.marker for s in known}) == 5
-    assert method_style("grpo+seqmask") not in known
-    assert len({method_style(name) for name in CATALOG}) == len(CATALOG)
-    assert method_order(["zz", "cispo", "grpo", "aa", "grpo"]) == ["grpo", "cispo", "aa", "zz"]
 
 
 def test_every_group_has_its_own_colour():
