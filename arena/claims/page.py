@@ -8,7 +8,7 @@ from arena.claims.contrast import FINAL, LOST
 
 _HEADER = f"""# Claims
 
-Written by `python -m arena.claims.page > docs/claims.md` from `arena/claims/`; do not edit by hand.
+Written by `python -m arena.claims.page > docs/claims.md` from `arena/claims/papers/`; do not edit by hand.
 
     arena claims [RUN...] [--claim NAME] [--json]
     arena list claims

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import pytest
 
-import arena.claims
-from arena.claims import CLAIMS, Claim, pool
+from arena.claims import CLAIMS, Claim, papers, pool
 from arena.claims.page import render
+from arena.claims.papers.staleness import FRESH, STALE
 from arena.claims.published import number, rows
-from arena.claims.staleness import FRESH, STALE
 from arena.errors import UsageError
 from arena.recipe import parse_overrides, resolve
 
 ROOT = Path(__file__).parents[2]
-MODULES = [m.name for m in pkgutil.iter_modules(arena.claims.__path__, "arena.claims.")]
+MODULES = [m.name for m in pkgutil.iter_modules(papers.__path__, "arena.claims.papers.")]
 
 
 def test_every_file_with_a_claim_is_listed_under_its_name():

@@ -5,7 +5,7 @@ import shlex
 
 from arena.claims import CLAIMS
 from arena.claims.cells import Need
-from arena.claims.settings import SEQUENCE_LEVEL, STRESS, STRESS_ENVS, TOLERANT
+from arena.claims.papers.settings import SEQUENCE_LEVEL, STRESS, STRESS_ENVS, TOLERANT
 from arena.records.reader import read_run
 from tests.claims.planted import plant
 
