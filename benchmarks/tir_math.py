@@ -15,7 +15,7 @@ import numpy as np
 
 from arena.envs.tir_math import TirMath
 from arena.envs.tir_math.grading import is_correct
-from arena.envs.tir_math.sandbox import Limits, Outcome, bwrap_refusal, run_in_bwrap, run_in_monty
+from arena.envs.tir_math.sandbox import Execution, Limits, bwrap_refusal, run_in_bwrap, run_in_monty
 
 
 def rate(what: Callable[[int], object], count: int) -> float:
@@ -29,11 +29,11 @@ def rate(what: Callable[[int], object], count: int) -> float:
 
 def in_monty(number: int) -> None:
     program = f"total = 0\nfor i in range(10):\n    total += i * {number}\nprint(total)"
-    assert run_in_monty(program, Limits()) == Outcome(str(45 * number))
+    assert run_in_monty(program, Limits()) == Execution(str(45 * number))
 
 
 def in_bwrap(number: int) -> None:
-    assert run_in_bwrap(f"print({number} * 2)", Limits(seconds=20)) == Outcome(str(2 * number))
+    assert run_in_bwrap(f"print({number} * 2)", Limits(seconds=20)) == Execution(str(2 * number))
 
 
 def episode_steps(problems: int) -> float:

@@ -11,12 +11,12 @@ import pandas as pd
 
 from arena.analysis.recipes import recipe_differences
 from arena.analysis.sides import Pair, Side, left_out, pairs
-from arena.analysis.statistics import MOST_SEEDS, PairedDifference, paired_difference, why_no_interval
+from arena.analysis.statistics import MOST_SEEDS, PairedDifference, paired_difference
 from arena.analysis.summary import skipped_updates, summarise_cells
 from arena.errors import UsageError
 from arena.records.reader import Cell, load_evals, load_steps
 
-Verdict = Literal["better", "worse", "equal", "open"]
+ComparisonVerdict = Literal["better", "worse", "equal", "open"]
 
 #: Columns of `summarise_cells` that are shown as means over seeds.
 _MEANS = ("start", "peak", "final", "drop", "relative_drop", "tokens")
@@ -53,7 +53,7 @@ class Comparison:
     final: PairedDifference
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ComparisonVerdict:
         """Better or worse where the interval excludes 0, equal where all seeds are, else open."""
         if not any(self.final.differences):
             return "equal"
@@ -68,12 +68,8 @@ class Comparison:
 
     @property
     def why_no_interval(self) -> str | None:
-        """For the user; None if there is one. One difference in every seed would give an interval of no width."""
-        if reason := why_no_interval(len(self.seeds)):
-            return reason
-        if self.final.same and any(self.final.differences):
-            return f"{len(self.seeds)} seeds with one difference show no spread and give no interval"
-        return None
+        """For the user; None if there is one."""
+        return self.final.why_no_interval
 
     @property
     def words(self) -> str:
@@ -87,7 +83,7 @@ class Comparison:
         if self.verdict != "open":
             return f"B is {self.verdict}"
         reason = self.why_no_interval
-        if self.final.same:
+        if self.final.spread.same:
             return f"open: {reason}"
         needed = self.final.seeds_needed
         count = f"about {needed}" if needed else f"more than {MOST_SEEDS}"

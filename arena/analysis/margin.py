@@ -46,7 +46,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Grid:
+class StressGrid:
     """What a stress test trains: every environment, method and seed at every point."""
 
     folder: Path
@@ -71,7 +71,7 @@ def grid_file(run: Path) -> Path:
     return run / "stress.json"
 
 
-def read_grid(run: Path) -> Grid | None:
+def read_grid(run: Path) -> StressGrid | None:
     """The grid of the stress test in the run folder `run`; None if it holds none. Raises UsageError if unreadable."""
     path = grid_file(run)
     if not path.is_file():
@@ -79,7 +79,7 @@ def read_grid(run: Path) -> Grid | None:
     try:
         fields = json.loads(path.read_text())
         points = tuple(Point(p["learning_rate"], p["updates"], p["run"]) for p in fields["points"])
-        return Grid(run, *(tuple(fields[key]) for key in ("envs", "algos", "seeds")), points)
+        return StressGrid(run, *(tuple(fields[key]) for key in ("envs", "algos", "seeds")), points)
     except (ValueError, TypeError, KeyError) as error:
         raise UsageError(
             f"{path} cannot be read ({error!r}). Delete it; `arena stress` writes it anew."
@@ -87,7 +87,7 @@ def read_grid(run: Path) -> Grid | None:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Ending:
     """How a finished cell ended. `failed` is None without evaluations; `gain` is final success minus that of the start,
     both at the recipe's evaluation temperature, a share."""
 
@@ -100,8 +100,8 @@ class Verdict:
 Key = tuple[str, str, int, float, int]
 
 
-def verdicts(grid: Grid) -> dict[Key, Verdict]:
-    """The verdict of every finished cell of the grid."""
+def endings(grid: StressGrid) -> dict[Key, Ending]:
+    """The ending of every finished cell of the grid."""
     found = {}
     for point in grid.points:
         run = grid.folder / point.run
@@ -110,19 +110,19 @@ def verdicts(grid: Grid) -> dict[Key, Verdict]:
         cells = [c for c in read_run(run).cells if c.finished and c.env in grid.envs and c.algo in grid.algos]
         summary = summarise_cells(cells, load_steps(cells), load_evals(cells))
         for cell, (_, row) in zip(cells, summary.iterrows(), strict=True):
-            found[cell.env, cell.algo, cell.seed, point.learning_rate, point.updates] = _verdict(row)
+            found[cell.env, cell.algo, cell.seed, point.learning_rate, point.updates] = _ending(row)
     return found
 
 
-def _verdict(row: pd.Series) -> Verdict:
+def _ending(row: pd.Series) -> Ending:
     collapsed = not pd.isna(row.collapse_step)
     if pd.isna(row.degraded):
-        return Verdict(collapsed, True if collapsed else None, None)
+        return Ending(collapsed, True if collapsed else None, None)
     lost = row.degraded and row.final < row.start
-    return Verdict(collapsed, bool(collapsed or row.late_fall or lost), float(row.final - row.start))
+    return Ending(collapsed, bool(collapsed or row.late_fall or lost), float(row.final - row.start))
 
 
-def is_beyond(grid: Grid, found: Mapping[Key, Verdict], key: Key) -> bool:
+def is_beyond(grid: StressGrid, found: Mapping[Key, Ending], key: Key) -> bool:
     """Whether a lower learning rate of the same environment, method, seed and updates has failed."""
     *cell, rate, updates = key
     lower = [r for r in grid.learning_rates if r < rate]
@@ -224,9 +224,7 @@ class Stability:
     def why_no_interval(self) -> str | None:
         """For the user; None if there is an interval."""
         spread = self.spread
-        if spread and math.isclose(spread.low, spread.high) and spread.seeds > 1:
-            return f"the same in all {spread.seeds} seeds, as far as this grid shows"
-        return why_no_interval(spread.seeds if spread else 0)
+        return why_no_interval(spread.seeds, spread.same) if spread else why_no_interval(0)
 
     @property
     def interval_text(self) -> str:
@@ -239,13 +237,13 @@ class Stability:
         return f"from {low}" if low else f"up to {high}" if high else "bounded by the grid at both ends"
 
 
-def stabilities(grid: Grid) -> list[Stability]:
+def stabilities(grid: StressGrid) -> list[Stability]:
     """One per environment and method, in the order of the grid, from what is on disk."""
-    found = verdicts(grid)
+    found = endings(grid)
     return [_stability(grid, found, env, algo) for env, algo in product(grid.envs, grid.algos)]
 
 
-def _stability(grid: Grid, found: Mapping[Key, Verdict], env: str, algo: str) -> Stability:
+def _stability(grid: StressGrid, found: Mapping[Key, Ending], env: str, algo: str) -> Stability:
     by_seed = {seed: _seed_margin(grid, found, env, algo, seed) for seed in grid.seeds}
     cells = tuple(
         _map_cell(grid, found, env, algo, rate, updates)
@@ -255,7 +253,7 @@ def _stability(grid: Grid, found: Mapping[Key, Verdict], env: str, algo: str) ->
 
 
 def _seed_margin(
-    grid: Grid, found: Mapping[Key, Verdict], env: str, algo: str, seed: int
+    grid: StressGrid, found: Mapping[Key, Ending], env: str, algo: str, seed: int
 ) -> Threshold | None:
     columns = []
     for updates in grid.updates:
@@ -266,7 +264,7 @@ def _seed_margin(
 
 
 def _map_cell(
-    grid: Grid, found: Mapping[Key, Verdict], env: str, algo: str, rate: float, updates: int
+    grid: StressGrid, found: Mapping[Key, Ending], env: str, algo: str, rate: float, updates: int
 ) -> MapCell:
     keys: list[Key] = [(env, algo, seed, rate, updates) for seed in grid.seeds]
     done = [found[key] for key in keys if key in found]

@@ -51,10 +51,14 @@ def student_quantile(freedom: int) -> float:
     return _Z_975 + (_Z_975**3 + _Z_975) / (4 * freedom)
 
 
-def why_no_interval(seeds: int) -> str | None:
-    """For the user: why there is no interval for so many seeds; None if there is one."""
+def why_no_interval(seeds: int, same: bool = False) -> str | None:
+    """For the user: why there is no interval for so many seeds; None if there is one.
+
+    `same`: all seeds have one value, so that an interval would have no width, which says less of the truth than of how
+    coarse the measure is.
+    """
     if seeds >= MIN_SEEDS_FOR_INTERVAL:
-        return None
+        return f"the same in all {seeds} seeds, so no spread and no interval" if same else None
     given = {0: "no seed gives", 1: "one seed gives"}.get(seeds, f"{seeds} seeds give")
     return f"{given} no interval; it takes {MIN_SEEDS_FOR_INTERVAL}"
 
@@ -71,6 +75,11 @@ class Spread:
     low: float
     high: float
     interval: tuple[float, float] | None
+
+    @property
+    def same(self) -> bool:
+        """Whether all seeds have one value; rounding makes no difference."""
+        return self.high - self.low < 1e-9
 
 
 def spread_over_seeds(values: Sequence[float] | np.ndarray | pd.Series) -> Spread | None:
@@ -114,9 +123,9 @@ class PairedDifference:
     spread: Spread
 
     @property
-    def same(self) -> bool:
-        """Whether all seeds have one difference; rounding makes no difference. They then show no spread."""
-        return float(np.ptp(self.differences)) < 1e-9
+    def why_no_interval(self) -> str | None:
+        """For the user; None if there is one. No difference in any seed is one of no width: there the two are equal."""
+        return why_no_interval(self.spread.seeds, self.spread.same and any(self.differences))
 
     @property
     def seeds_needed(self) -> int | None:
@@ -124,7 +133,7 @@ class PairedDifference:
 
         None without a spread over seeds to estimate it from.
         """
-        if self.same:
+        if self.spread.same:
             return None
         return seeds_needed(self.spread.mean, float(np.std(self.differences, ddof=1)))
 

@@ -35,10 +35,10 @@ from arena.analysis.statistics import (
 from arena.claims.cells import Missing, Need, Pool, merged
 from arena.claims.published import Number
 
-Verdict = Literal["reproduced", "not reproduced", "inconclusive", "not run"]
+ClaimVerdict = Literal["reproduced", "not reproduced", "inconclusive", "not run"]
 
 #: Of several parts, the first of these that any of them has is the verdict of the whole.
-_WORST_FIRST: tuple[Verdict, ...] = ("not reproduced", "not run", "inconclusive", "reproduced")
+_WORST_FIRST: tuple[ClaimVerdict, ...] = ("not reproduced", "not run", "inconclusive", "reproduced")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Outcome:
     """
 
     label: str
-    verdict: Verdict
+    verdict: ClaimVerdict
     explanation: str
     unit: str = ""
     effect: float | None = None
@@ -136,7 +136,7 @@ class Bounds:
     smallest: float
     alike: bool = False
 
-    def verdict(self, low: float, high: float) -> Verdict:
+    def verdict(self, low: float, high: float) -> ClaimVerdict:
         """The rule of this module."""
         margin = self.smallest
         if self.alike:
@@ -170,13 +170,9 @@ def judge(
     if not kept:
         return Outcome(label, "inconclusive", _joined(explanation, "no seed has a value"), unit)
     found = paired_difference([0.0] * len(kept), list(kept.values()))
-    mean, ends = found.spread.mean, _interval(found, fixed)
+    reason = why_no_interval(len(kept)) if fixed else found.why_no_interval
+    mean, ends = found.spread.mean, None if reason else found.spread.interval
     verdict = bounds.verdict(*ends) if ends else "inconclusive"
-    reason = None
-    if verdict == "inconclusive":
-        reason = why_no_interval(len(kept)) or (
-            None if ends else f"the {len(kept)} seeds have one value and show no spread"
-        )
     outcome = Outcome(
         label,
         verdict,
@@ -191,19 +187,12 @@ def judge(
     return replace(outcome, explanation=_joined(explanation, reason, _more(outcome)))
 
 
-def _interval(found: PairedDifference, fixed: bool) -> tuple[float, float] | None:
-    """Student's; none where all seeds have one value that is not 0, as in `arena.analysis.comparison`."""
-    if found.spread.interval and found.same and any(found.differences) and not fixed:
-        return None
-    return found.spread.interval
-
-
 def _more_seeds(found: PairedDifference, bounds: Bounds) -> int | None:
     """How many more seeds would bring the interval beyond the nearest bound; at least the three that give one."""
     seeds = found.spread.seeds
     if seeds < 2:
         return MIN_SEEDS_FOR_INTERVAL - seeds
-    if found.same:
+    if found.spread.same:
         return MIN_SEEDS_FOR_INTERVAL - seeds if seeds < MIN_SEEDS_FOR_INTERVAL else None
     squares = sum((value - found.spread.mean) ** 2 for value in found.differences)
     deviation = math.sqrt(squares / (seeds - 1))

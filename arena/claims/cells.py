@@ -20,8 +20,9 @@ import pandas as pd
 
 from arena.analysis.recipes import ABSENT, NAMING, flat_recipe
 from arena.analysis.statistics import why_no_interval
+from arena.analysis.tokens import eight_groups
 from arena.recipe import Recipe, parse_overrides, resolve
-from arena.records.reader import Cell, Run, load_evals, load_steps
+from arena.records.reader import IDENTITY, Cell, Run, load_evals, load_steps, map_cells
 
 T = TypeVar("T")
 
@@ -95,6 +96,27 @@ def merged(missing: Iterable[Missing]) -> tuple[Missing, ...]:
     )
 
 
+def commands(
+    missing: Iterable[Missing],
+    runs: Sequence[str] = (),
+    claims: Sequence[str] = (),
+    options: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """What makes the missing cells, to be typed one after another, and last the `arena claims` that then answers.
+
+    Commands that name the same run add to it, and follow one another. `runs` are those tested so far, `claims` those
+    asked for (none: all), `options` go with every command. Empty where nothing is missing.
+    """
+    listed = merged(missing)
+    if not listed:
+        return ()
+    made = tuple(dict.fromkeys(each.need.run for each in listed))
+    makes = [each.command for each in sorted(listed, key=lambda each: made.index(each.need.run))]
+    asked = [word for name in claims for word in ("--claim", name)]
+    answers = shlex.join(["arena", "claims", *dict.fromkeys([*runs, *made]), *asked])
+    return tuple(" ".join([line, *map(shlex.quote, options)]) for line in [*makes, answers])
+
+
 @dataclass(frozen=True)
 class Records:
     """A finished cell with its `steps` and `evals`."""
@@ -147,6 +169,10 @@ class Pool:
     def records(self, cell: Cell) -> Records:
         """The cell's tables, read once."""
         return self.once("records", cell, lambda: Records(cell, load_steps([cell]), load_evals([cell])))
+
+    def groups(self, cell: Cell) -> pd.DataFrame:
+        """`eight_groups` of the cell; empty without tokens."""
+        return self.once("groups", cell, lambda: map_cells([cell], "tokens", eight_groups))
 
     def once(self, what: str, cell: Cell, make: Callable[[], T]) -> T:
         """What `make` returns; several tests ask for the same of one cell."""
@@ -205,9 +231,12 @@ class Pool:
         return "; ".join(text for text in (others, self.unfinished([need])) if text)
 
 
-def pool(runs: Iterable[Run]) -> Pool:
-    """The cells of the runs, in their order."""
-    return Pool(tuple(cell for run in runs for cell in run.cells if cell.recipe))
+def pool(runs: Iterable[Run], groups: pd.DataFrame | None = None) -> Pool:
+    """The cells of the runs, in their order. `groups`: `eight_groups` of all of one run's cells, where it is known."""
+    cells = tuple(cell for run in runs for cell in run.cells if cell.recipe)
+    known = {} if groups is None or groups.empty else dict(list(groups.groupby(list(IDENTITY))))
+    named = ((cell.path, (cell.env, cell.algo, cell.seed)) for cell in cells)
+    return Pool(cells, {("groups", path): known[name] for path, name in named if name in known})
 
 
 def _differing(cell: Cell, need: Need) -> set[str]:

@@ -10,10 +10,10 @@ import pandas as pd
 
 from arena.analysis.degradation import RULE
 from arena.analysis.summary import summarise_cells
-from arena.analysis.tokens import GROUPS, eight_groups
+from arena.analysis.tokens import GROUPS
 from arena.claims.base import Bounds, Outcome, judge, not_run
 from arena.claims.cells import Need, Pool
-from arena.records.reader import Cell, map_cells
+from arena.records.reader import Cell
 
 #: The groups that the diagnosis is about.
 _FALLING = tuple(group for group in GROUPS if group.startswith("A<0 r<1"))
@@ -74,14 +74,13 @@ def _onset(cells: Pool, cell: Cell) -> int | None:
 
 def _rise(cells: Pool, cell: Cell, onset: int) -> float:
     """Points of the KL share; NaN without tokens or without earlier steps."""
-    shares = cells.once("falling share", cell, lambda: _shares(cell))
+    shares = _shares(cells.groups(cell))
     first = onset - RULE.training_window
     return 100 * float(shares.loc[first : onset - 1].mean() - shares.loc[: first - 1].mean())
 
 
-def _shares(cell: Cell) -> pd.Series:
+def _shares(groups: pd.DataFrame) -> pd.Series:
     """By step, the share of the KL that the groups of A<0 and ratio<1 carry."""
-    groups = map_cells([cell], "tokens", eight_groups)
     if groups.empty:
         return pd.Series(dtype=float, index=pd.Index([], dtype=int))
     return groups[groups.group.isin(_FALLING)].groupby("step").share.sum(min_count=1)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from arena.claims import CLAIMS, Claim, pool
-from arena.claims.cells import SEEDS, merged
+from arena.claims.cells import SEEDS, commands
 from arena.claims.contrast import FINAL, LOST
 
 _HEADER = f"""# Claims
 
-Written by `python -m arena.claims.page > docs/claims.md` from `arena/claims/`; do not edit by hand.
+Written by `python -m arena.claims.page > docs/claims.md` from `arena/claims/papers/`; do not edit by hand.
 
     arena claims [RUN...] [--claim NAME] [--json]
     arena list claims
@@ -20,7 +20,8 @@ interval over seeds, and a verdict. The exit code is 0 whatever the verdicts, 2 
 is exactly that, apart from `record`, `checkpoint` and `optim.micro_rows`, which change what is written and
 how fast. So a run with `--steps` or a tier of your own has no cells for a claim, and the answer says which
 fields differ. Cells of all runs given are taken together, equal ones once. The commands below make the cells
-of {SEEDS} seeds; all may be run with more.
+of {SEEDS} seeds, and the last of each block tests the claim on them; all may be run with more. Commands of one
+run name add to one run, so those of several claims may follow one another.
 
 **Test.** Both sides of a comparison are paired by environment and seed. A seed's value is the mean over
 environments of the difference, so seeds are the unit of replication. An environment counts if it has all
@@ -34,7 +35,7 @@ excludes 0 in the claimed direction, else *inconclusive*, with an estimate of ho
 it. A claim that two are alike is reproduced where the interval lies within {FINAL.margin:g} points of 0 (two
 one-sided tests), not reproduced where it lies outside. A claim of several parts holds if all do, which needs
 no correction for their number; one part that is not reproduced refutes it. *Not run*: cells are missing, and
-the command that makes them is printed. The code of the rule, with its reasons: `arena/claims/base.py`.
+the commands that make them are printed. The code of the rule, with its reasons: `arena/claims/base.py`.
 
 **Equal tokens.** Methods are compared at equal steps, and the verdict follows that. Filters sample more, so
 the same effect is also given at equal sampled tokens: all cells of one environment and seed at the total of
@@ -53,7 +54,7 @@ def render() -> str:
 
 
 def _section(claim: Claim) -> str:
-    missing = merged(pool(()).missing(claim.needs))
+    lines = commands(pool(()).missing(claim.needs), claims=[claim.name])
     published = [f"{n.label} {n.value}" for n in claim.published]
     return "\n".join(
         [
@@ -66,7 +67,7 @@ def _section(claim: Claim) -> str:
             *(f"- {part.label}" for part in claim.parts),
             "",
             *([f"Published: {', '.join(published)}.", ""] if published else []),
-            *(f"    {each.command}" for each in missing),
+            *(f"    {line}" for line in lines),
             "",
         ]
     )

@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from arena.launch.local import Outcome
+from arena.launch.local import LaunchResult
 
 
 def command_again(name: str) -> str:
@@ -16,15 +16,15 @@ def command_again(name: str) -> str:
     return f"{program()} {shlex.join(words if named else [*words, '--name', name])}"
 
 
-def show_unfinished(outcome: Outcome, again: str) -> None:
+def show_unfinished(result: LaunchResult, again: str) -> None:
     """Print what failed and, after a failure or a stop, the command that goes on."""
-    if outcome.failures:
+    if result.failures:
         print("\nFailed:")
-        for label, reason in outcome.failures.items():
+        for label, reason in result.failures.items():
             print(f"  {label}: {reason}")
-    if outcome.exit_code:
+    if result.exit_code:
         what = (
-            f"Stopped by {outcome.stopped_by.name}; resume" if outcome.stopped_by else "Run what failed again"
+            f"Stopped by {result.stopped_by.name}; resume" if result.stopped_by else "Run what failed again"
         )
         print(f"\n{what} with:\n  {again}")
 

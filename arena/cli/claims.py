@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json as json_text
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from arena.cli.options import DEFAULT_RUNS, Json, RunsDir
+from arena.cli.options import DEFAULT_RUNS, Json, RunsDir, default_runs
 from arena.cli.tables import NOTHING, show
 from arena.errors import unknown_name
 
@@ -49,6 +49,7 @@ def claims(
     """
     from arena.claims import CLAIMS, pool
     from arena.claims.base import as_json
+    from arena.claims.cells import commands
     from arena.records.reader import find_run, read_run
 
     for name in claim or ():
@@ -57,27 +58,37 @@ def claims(
     folders = [find_run(run, runs_dir) for run in runs or [None]]
     cells = pool(read_run(folder) for folder in folders)
     found = {CLAIMS[name]: CLAIMS[name].test(cells) for name in dict.fromkeys(claim or CLAIMS)}
+    lines = commands(
+        (each for outcome in found.values() for each in outcome.missing),
+        [folder.name if folder.parent == runs_dir else str(folder) for folder in folders],
+        claim or (),
+        () if runs_dir == default_runs() else ("--runs-dir", str(runs_dir)),
+    )
     if json:
         rows = [as_json(each, outcome) for each, outcome in found.items()]
-        print(json_text.dumps({"runs": [str(f) for f in folders], "claims": rows}, indent=1, allow_nan=False))
+        named = {"runs": [str(f) for f in folders], "claims": rows, "commands": lines}
+        print(json_text.dumps(named, indent=1, allow_nan=False))
     else:
         finished = sum(cell.finished for cell in cells.cells)
         print(f"{finished} finished cells of {', '.join(str(f) for f in folders)}\n")
         _show(found, bool(claim))
+        _show_commands(lines)
 
 
 def _show(found: Mapping[Claim, Outcome], asked: bool) -> None:
-    """A table of verdicts; what was run, or asked for, in detail; the commands that make what is missing."""
+    """A table of verdicts; what was run, or asked for, in detail."""
     print("Effects are positive in the direction claimed, with Student's 95 % interval over seeds\n")
     show([_row(claim.name, outcome) for claim, outcome in found.items()])
     for claim, outcome in found.items():
         if asked or outcome.verdict != "not run":
             _details(claim, outcome)
-    commands = _commands(found.values())
-    if commands:
-        print("\nMissing cells are made by:")
-        for command in commands:
-            print(f"  {command}")
+
+
+def _show_commands(lines: Sequence[str]) -> None:
+    if lines:
+        print("\nMissing cells are made by these commands, one after another; the last one then answers:")
+        for line in lines:
+            print(f"  {line}")
 
 
 def _row(name: str, outcome: Outcome) -> dict[str, str]:
@@ -100,12 +111,6 @@ def _details(claim: Claim, outcome: Outcome) -> None:
         effect = f", {_effect(part)} {part.unit}" if part.effect is not None else ""
         equal = f", at equal tokens {_effect(part.equal_tokens)}" if part.equal_tokens else ""
         print(f"  - {part.label}: {part.verdict}{effect}{equal}. {part.explanation}.")
-
-
-def _commands(outcomes: Iterable[Outcome]) -> list[str]:
-    from arena.claims.cells import merged
-
-    return [each.command for each in merged(m for outcome in outcomes for m in outcome.missing)]
 
 
 def _effect(outcome: Outcome | None) -> str:

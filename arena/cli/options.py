@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -77,3 +78,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 DEFAULT_RUNS = Options.runs
 DEFAULT_TIER = Options.tier
+
+
+def default_runs() -> Path:
+    """The runs folder of a command without `--runs-dir`."""
+    return Path(os.environ.get("ARENA_RUNS") or DEFAULT_RUNS)

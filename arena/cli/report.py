@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -34,5 +37,11 @@ def report(
     if out is not None and out.exists() and not out.is_dir():
         raise UsageError(f"--out takes a folder; '{out}' is a file.")
     folder = find_run(run, runs_dir)
-    for path in build_report(folder, out or folder / "report"):
+    for path in build_report(folder, out or folder / "report", _tell):
         print(path)
+
+
+def _tell(text: str) -> None:
+    """A line on stderr, as `arena run` has them in a log."""
+    with suppress(OSError):  # nobody may be reading
+        print(f"{time.strftime('%H:%M:%S')}  {text}", file=sys.stderr, flush=True)

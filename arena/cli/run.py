@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -22,12 +21,13 @@ from arena.cli.options import (
     Steps,
     Tier,
     Workers,
+    default_runs,
     worker_count,
 )
 from arena.cli.tables import show
 from arena.errors import UsageError
 from arena.launch.estimate import tasks
-from arena.launch.local import Outcome, Setup, pending
+from arena.launch.local import LaunchResult, Setup, pending
 from arena.launch.local import run as launch
 from arena.launch.overview import dry_run_rows, dry_run_totals, result_rows, warnings
 from arena.launch.plan import Options, Plan, build, check_existing, notices
@@ -118,23 +118,22 @@ def _launch(plan: Plan, others: tuple[Path, ...], fresh: bool, workers: int | No
     count = worker_count(workers, len(plan.cells))
     jobs = pending(plan, others, fresh)
     setup = Setup(count, command_again(plan.name), fresh, others)
-    outcome = launch(plan, setup, make_display(tasks(jobs), count))
-    _show_results(plan, outcome)
-    return outcome.exit_code
+    result = launch(plan, setup, make_display(tasks(jobs), count))
+    _show_results(plan, result)
+    return result.exit_code
 
 
-def _show_results(plan: Plan, outcome: Outcome) -> None:
+def _show_results(plan: Plan, result: LaunchResult) -> None:
     rows = result_rows(plan)
     if rows:
         print(f"Success on held-out tasks, start -> end; run {plan.run}\n")
         show(rows)
         for warning in warnings(plan):
             print(f"\nWarning: {warning}")
-    show_unfinished(outcome, command_again(plan.name))
+    show_unfinished(result, command_again(plan.name))
     print(f"\nRead it with:\n  {_report_command(plan)}")
 
 
 def _report_command(plan: Plan) -> str:
-    default = Path(os.environ.get("ARENA_RUNS") or DEFAULT_RUNS)
-    what = plan.name if plan.run.parent == default else str(plan.run)
+    what = plan.name if plan.run.parent == default_runs() else str(plan.run)
     return f"{program()} report {shlex.quote(what)}"

@@ -28,7 +28,7 @@ from arena.cli.options import (
 from arena.cli.tables import NOTHING, show
 from arena.launch import series
 from arena.launch import stress as stressing
-from arena.launch.local import Outcome, Setup
+from arena.launch.local import LaunchResult, Setup
 from arena.launch.overview import dry_run_rows, dry_run_totals
 from arena.launch.plan import Options, notices
 from arena.launch.progress import clock_text
@@ -128,17 +128,17 @@ def _launch(planned: Stress, workers: int, as_json: bool) -> int:
             file=sys.stderr,
         )
 
-    outcome = stressing.run(planned, Setup(workers, again), announce)
+    result = stressing.run(planned, Setup(workers, again), announce)
     if as_json:
-        more = {"failures": outcome.failures, "warnings": stressing.point_warnings(planned)}
+        more = {"failures": result.failures, "warnings": stressing.point_warnings(planned)}
         found = stressing.result_json(planned, again) | more
         print(json_text.dumps(found, indent=1, allow_nan=False))
     else:
-        _show_results(planned, outcome, again)
-    return outcome.exit_code
+        _show_results(planned, result, again)
+    return result.exit_code
 
 
-def _show_results(planned: Stress, outcome: Outcome, again: str) -> None:
+def _show_results(planned: Stress, result: LaunchResult, again: str) -> None:
     from arena.analysis.margin import stabilities
 
     found = stabilities(planned.grid)
@@ -150,7 +150,7 @@ def _show_results(planned: Stress, outcome: Outcome, again: str) -> None:
         show(_map_rows(planned, stability))
     for warning in stressing.point_warnings(planned):
         print(f"\nWarning: {warning}")
-    show_unfinished(outcome, again)
+    show_unfinished(result, again)
     print(f"\nRead it with:\n  {program()} report {shlex.quote(str(planned.folder))}")
 
 

@@ -24,7 +24,7 @@ from arena.cli.options import (
 from arena.cli.tables import show
 from arena.launch import series
 from arena.launch import tune as tuning
-from arena.launch.local import Outcome, Setup
+from arena.launch.local import LaunchResult, Setup
 from arena.launch.overview import dry_run_rows, dry_run_totals
 from arena.launch.plan import Options, notices
 from arena.launch.progress import clock_text
@@ -134,18 +134,18 @@ def _launch(planned: Tune, workers: int) -> int:
             file=sys.stderr,
         )
 
-    outcome = tuning.run(planned, Setup(workers, again), announce)
-    _show_results(planned, outcome, again)
-    return outcome.exit_code
+    result = tuning.run(planned, Setup(workers, again), announce)
+    _show_results(planned, result, again)
+    return result.exit_code
 
 
-def _show_results(planned: Tune, outcome: Outcome, again: str) -> None:
+def _show_results(planned: Tune, result: LaunchResult, again: str) -> None:
     print(f"Success on held-out tasks in the last fifth of the run; tune {planned.folder}\n")
     show(tuning.result_rows(planned, tuning.results(planned)))
     for warning in tuning.trial_warnings(planned):
         print(f"\nWarning: {warning}")
-    show_unfinished(outcome, again)
-    if outcome.exit_code:
+    show_unfinished(result, again)
+    if result.exit_code:
         return
     options, path = planned.options, shlex.quote(str(tuning.tier_file(planned)))
     print("\nChosen (*): the highest success minus spread. Run them, on other seeds, with:")

@@ -47,7 +47,7 @@ _GRACE = 5.0
 
 
 @dataclass(frozen=True)
-class Outcome:
+class LaunchResult:
     """How a launch ended: the jobs that failed with their reasons, and the signal that stopped it, if any."""
 
     failures: Mapping[str, str]
@@ -81,20 +81,20 @@ def _available(job: Job, reuse: Sequence[Path], fresh: bool) -> bool:
     return (not fresh and folder.is_done(job)) or any(folder.reusable(job, other) for other in reuse)
 
 
-def run(plan: Plan, setup: Setup, display: Display) -> Outcome:
+def run(plan: Plan, setup: Setup, display: Display) -> LaunchResult:
     """Run the plan and keep its manifest. Raises UsageError, before anything is written, if it may not."""
     check_existing(plan, setup.fresh)
     with folder.locked(plan.run) as lock, _signals() as stop:
         if setup.fresh:
             folder.clear(plan.run)
         elif says_done(plan.run, plan.jobs) and all(map(folder.is_done, plan.jobs)):
-            return Outcome({})  # and the manifest still tells of the launch that did the work
+            return LaunchResult({})  # and the manifest still tells of the launch that did the work
         manifest = open_manifest(plan.run, setup.command, plan.jobs)
         _take_finished(plan, setup.reuse, manifest)
         manifest.save()
         launch = _Launch(plan, setup, display, manifest, lock)
         launch.run(stop)
-        return Outcome(launch.failures, stop.signal)
+        return LaunchResult(launch.failures, stop.signal)
 
 
 def _take_finished(plan: Plan, reuse: Sequence[Path], manifest: Manifest) -> None:

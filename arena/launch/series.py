@@ -9,7 +9,7 @@ from pathlib import Path
 from arena.launch import local
 from arena.launch.estimate import makespan, tasks
 from arena.launch.jobs import Job
-from arena.launch.local import Outcome, Setup, pending
+from arena.launch.local import LaunchResult, Setup, pending
 from arena.launch.plan import Plan
 from arena.launch.progress import make_display
 
@@ -39,7 +39,7 @@ def run(
     announce: Callable[[int, float], None],
     save: Callable[[], None],
     narrow: Narrow = lambda plans: plans,
-) -> Outcome:
+) -> LaunchResult:
     """Run the plans in order; a failed cell does not stop the others.
 
     `announce` is told each plan's number before it is run, and the seconds that this and those after it may take;
@@ -56,9 +56,9 @@ def run(
         if left[0]:
             announce(number, sum(makespan(each, [0.0] * setup.workers) for each in left))
         display = make_display(left[0], setup.workers)
-        outcome = local.run(plan, replace(setup, reuse=_others(plans, plan)), display)
-        failures |= {f"{plan.name}/{label}": why for label, why in outcome.failures.items()}
+        result = local.run(plan, replace(setup, reuse=_others(plans, plan)), display)
+        failures |= {f"{plan.name}/{label}": why for label, why in result.failures.items()}
         save()
-        if outcome.stopped_by:
-            return Outcome(failures, outcome.stopped_by)
-    return Outcome(failures)
+        if result.stopped_by:
+            return LaunchResult(failures, result.stopped_by)
+    return LaunchResult(failures)

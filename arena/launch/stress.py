@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from arena.errors import UsageError
 from arena.launch import folder, series
 from arena.launch.jobs import Job
-from arena.launch.local import Outcome, Setup
+from arena.launch.local import LaunchResult, Setup
 from arena.launch.manifest import about
 from arena.launch.overview import warnings
 from arena.launch.plan import Options, Plan, build, only, run_name, variant
@@ -28,7 +28,7 @@ from arena.recipe import Recipe
 from arena.records.files import write_json
 
 if TYPE_CHECKING:
-    from arena.analysis.margin import Grid, Point
+    from arena.analysis.margin import Point, StressGrid
 
 SCHEMA_VERSION = 1
 
@@ -41,7 +41,7 @@ class Stress:
     """A stress test. `plans` are the runs of the grid's points, in the order they are run; the first is the tier's."""
 
     options: Options
-    grid: Grid
+    grid: StressGrid
     plans: tuple[Plan, ...]
 
     @property
@@ -58,7 +58,7 @@ class Stress:
 
 def build_stress(options: Options, learning_rates: str, updates: str) -> Stress:
     """The stress test of `options`. Raises UsageError for anything unknown or impossible. Writes nothing."""
-    from arena.analysis.margin import Grid
+    from arena.analysis.margin import StressGrid
 
     rates, counts = parse_learning_rates(learning_rates), parse_updates(updates)
     base = build(replace(options, name=run_name(options.name, f"stress-{Path(options.tier).name}")))
@@ -71,7 +71,7 @@ def build_stress(options: Options, learning_rates: str, updates: str) -> Stress:
     cells = base.cells
     return Stress(
         options,
-        Grid(
+        StressGrid(
             base.run,
             tuple(dict.fromkeys(cell.env for cell in cells)),
             tuple(dict.fromkeys(cell.algorithm for cell in cells)),
@@ -127,9 +127,9 @@ def _change(point: Point) -> Callable[[Recipe], Recipe]:
 
 def without_beyond(stress: Stress, plans: Sequence[Plan]) -> list[Plan]:
     """The plans without the cells that need not be run, as a lower learning rate of theirs has failed."""
-    from arena.analysis.margin import is_beyond, verdicts
+    from arena.analysis.margin import endings, is_beyond
 
-    found = verdicts(stress.grid)
+    found = endings(stress.grid)
 
     def needed(point: Point, job: Job) -> bool:
         key = (job.env, job.algorithm, job.seed, point.learning_rate, point.updates)
@@ -139,7 +139,7 @@ def without_beyond(stress: Stress, plans: Sequence[Plan]) -> list[Plan]:
     return [only(plan, lambda job, point=point: needed(point, job)) for point, plan in pairs]
 
 
-def run(stress: Stress, setup: Setup, announce: Callable[[int, float], None]) -> Outcome:
+def run(stress: Stress, setup: Setup, announce: Callable[[int, float], None]) -> LaunchResult:
     """Run the points one after the other (`series.run`), leaving out what need not be run, and keep `stress.json`."""
     return series.run(
         stress.plans,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from arena.errors import UsageError
 from arena.launch import folder, series
-from arena.launch.local import Outcome, Setup
+from arena.launch.local import LaunchResult, Setup
 from arena.launch.manifest import about
 from arena.launch.overview import finished, warnings
 from arena.launch.plan import Options, Plan, build, check_given, check_runs_folder, run_name
@@ -244,7 +244,7 @@ def _check_same_trials(here: Path, settings: Sequence[Mapping[str, str]]) -> Non
         )
 
 
-def run(tune: Tune, setup: Setup, announce: Callable[[int, float], None]) -> Outcome:
+def run(tune: Tune, setup: Setup, announce: Callable[[int, float], None]) -> LaunchResult:
     """Run the trials one after the other (`series.run`), keeping `tune.json` and `tier.toml`."""
     with folder.locked(tune.folder):
         write_results(tune, setup.command)

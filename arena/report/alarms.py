@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
 from arena.analysis.detectors import DETECTORS
 from arena.analysis.detectors.base import Status
+from arena.analysis.detectors.examine import examine_run, first_alarms, with_leads
+from arena.records.reader import IDENTITY, Cell
 from arena.report.document import Figure, Finding, LegendItem, Panel, RowGroup, Section, Table
 from arena.report.env_data import method_legend
 from arena.report.findings import of_seeds
@@ -23,6 +26,37 @@ _KINDS = {
     "check": "Exact checks: a failure is a fault of the run, of its records, or a policy past its collapse",
     "statistical": "Statistical: compared with what is usual, so that a healthy cell may set one off",
 }
+
+
+@dataclass(frozen=True)
+class Alarms:
+    """What the detectors say of a run.
+
+    `examined`: of `examine_run`; `leads`: of `with_leads`. By environment, method and seed of each cell that collapsed:
+    `steps`, the step worth looking at, and `reasons`, why that one.
+    """
+
+    examined: pd.DataFrame
+    leads: pd.DataFrame
+    steps: dict[tuple[str, str, int], int]
+    reasons: dict[tuple[str, str, int], str]
+
+
+def find_alarms(cells: Sequence[Cell], summary: pd.DataFrame) -> Alarms:
+    """Examine the cells that finished a step. `summary`: of `summarise_cells`."""
+    fallen = summary.dropna(subset="collapse_step")[[*IDENTITY, "collapse_step"]]
+    rows = fallen.itertuples(index=False, name=None)
+    onsets = {(env, algo, int(seed)): int(step) for env, algo, seed, step in rows}
+    examined = examine_run([cell for cell in cells if cell.step])
+    leads = with_leads(examined, onsets)
+    first = first_alarms(leads)
+    return Alarms(
+        examined,
+        leads,
+        onsets | {key: step for key, (step, *_) in first.items()},
+        dict.fromkeys(onsets, "where its collapse began")
+        | {key: reason(name, level, step, onsets[key]) for key, (step, name, level) in first.items()},
+    )
 
 
 def collapses(summary: pd.DataFrame, leads: pd.DataFrame) -> tuple[Finding, ...]:
@@ -75,12 +109,15 @@ def failed_checks(found: pd.DataFrame) -> list[str]:
     return notes
 
 
-def detectors_section(found: pd.DataFrame, leads: pd.DataFrame, steps: Mapping[str, int]) -> Section | None:
-    """The table of verdicts and the time lines; None if no cell was examined. `steps`: last one by environment."""
-    if found.empty:
+def detectors_section(
+    alarms: Alarms, last_steps: Mapping[str, int], styles: Mapping[str, MethodStyle]
+) -> Section | None:
+    """The table of verdicts and the time lines; None if no cell was examined. `last_steps`: by environment."""
+    if alarms.examined.empty:
         return None
-    figure = timeline_figure(leads, steps)
-    return Section("detectors", "Detectors", "", (figure,) if figure.panels else (), (verdicts_table(found),))
+    figure = timeline_figure(alarms.leads, last_steps, styles)
+    tables = (verdicts_table(alarms.examined),)
+    return Section("detectors", "Detectors", "", (figure,) if figure.panels else (), tables)
 
 
 def verdicts_table(found: pd.DataFrame) -> Table:
@@ -119,10 +156,12 @@ def _verdict(rows: pd.DataFrame) -> str:
     return f"{worst.shown}\n{', '.join(silent)}" if worst == Status.OK and silent else worst.shown
 
 
-def timeline_figure(leads: pd.DataFrame, steps: Mapping[str, int]) -> Figure:
+def timeline_figure(
+    leads: pd.DataFrame, last_steps: Mapping[str, int], styles: Mapping[str, MethodStyle]
+) -> Figure:
     """A panel per environment with an alarm. `leads`: of `with_leads`."""
     panels = tuple(
-        Panel(env_title(str(env)), _panel(rows, steps[str(env)]), _alt(str(env), rows))
+        Panel(env_title(str(env)), _panel(rows, last_steps[str(env)], styles), _alt(str(env), rows))
         for env, rows in leads.groupby("env")
     )
     caption = (
@@ -132,7 +171,7 @@ def timeline_figure(leads: pd.DataFrame, steps: Mapping[str, int]) -> Figure:
         "lead: how many steps before the collapse."
     )
     legend = (
-        *method_legend(method_order(list(leads.algo))),
+        *method_legend(method_order(list(leads.algo)), styles),
         LegendItem(line_swatch(MethodStyle(INK, "None", "o"), hollow=True), "first warn"),
         LegendItem(line_swatch(MethodStyle(INK, "None", "o")), "first critical"),
         LegendItem(line_swatch(MethodStyle(INK, "--", "None"), width=1.2), "collapse began"),
@@ -140,7 +179,7 @@ def timeline_figure(leads: pd.DataFrame, steps: Mapping[str, int]) -> Figure:
     return Figure("alarms", "When they alarmed", caption, legend, panels, leads_table(leads), tall=True)
 
 
-def _panel(leads: pd.DataFrame, last_step: int) -> str:
+def _panel(leads: pd.DataFrame, last_step: int, styles: Mapping[str, MethodStyle]) -> str:
     names = _in_time(leads)
     marks = [
         Mark(names.index(str(name)), str(algo), int(step), critical)
@@ -149,7 +188,8 @@ def _panel(leads: pd.DataFrame, last_step: int) -> str:
     ]
     filled = {(m.row, m.algo): m.step for m in marks if m.critical}
     shown = [m for m in marks if m.critical or filled.get((m.row, m.algo)) != m.step]
-    return timeline_panel(names, shown, _onsets(leads), method_order(list(leads.algo)), last_step)
+    own = {method: styles[method] for method in method_order(list(leads.algo))}
+    return timeline_panel(names, shown, _onsets(leads), own, last_step)
 
 
 def _in_time(leads: pd.DataFrame) -> list[str]:

@@ -7,6 +7,7 @@ import itertools
 import json
 import re
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
@@ -19,21 +20,23 @@ from markupsafe import Markup
 
 from arena.records.files import write_atomic, write_text
 from arena.records.reader import read_run
-from arena.report.content import compose_report
+from arena.report.content import compose_report, silent
 from arena.report.document import Figure, Report
+from arena.report.microscope import LEVELS
 from arena.report.style import for_html, shared_glyphs
 
 _TEMPLATES = resources.files("arena.report") / "templates"
 
 
-def build_report(run: Path, out: Path) -> list[Path]:
+def build_report(run: Path, out: Path, tell: Callable[[str], None] = silent) -> list[Path]:
     """Write `report.html` and `report.pdf` of the run folder `run` into `out`; both are returned.
 
-    Each file is written whole or not at all. Raises UsageError if `run` is no run, has no cell, or was
-    written under another schema version.
+    `tell` hears what is done next. Each file is written whole or not at all. Raises UsageError if `run` is no run, has
+    no cell, or was written under another schema version.
     """
-    report = compose_report(read_run(run))
+    report = compose_report(read_run(run), tell)
     paths = [out / "report.html", out / "report.pdf"]
+    tell(f"writing {paths[0].name} and {paths[1].name}")
     write_text(paths[0], render_html(report))
     write_atomic(paths[1], lambda path: render_pdf(report, path))
     return paths
@@ -51,7 +54,7 @@ def render_html(report: Report) -> str:
     )
     template = environment.from_string((_TEMPLATES / "report.html.j2").read_text(encoding="utf-8"))
     style = (_TEMPLATES / "report.css").read_text(encoding="utf-8")
-    page = template.render(report=report, style=Markup(style))
+    page = template.render(report=report, style=Markup(style), levels=LEVELS)
     return page.replace("</body>", f"{shared_glyphs(glyphs)}\n</body>")
 
 

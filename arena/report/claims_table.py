@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from arena.claims import CLAIMS, Claim, Outcome, pool
 from arena.records.reader import Run
 from arena.report.document import RowGroup, Section, Table
@@ -15,9 +17,12 @@ _CAPTION = (
 )
 
 
-def claims_section(run: Run) -> Section | None:
-    """Verdict, effect and published numbers; None if the run's cells can test no claim."""
-    cells = pool([run])
+def claims_section(run: Run, groups: pd.DataFrame) -> Section | None:
+    """Verdict, effect and published numbers; None if the run's cells can test no claim.
+
+    `groups`: `eight_groups` of the run's cells.
+    """
+    cells = pool([run], groups)
     outcomes = {claim: claim.test(cells) for claim in CLAIMS.values()}
     tested = {claim: outcome for claim, outcome in outcomes.items() if outcome.verdict != "not run"}
     if not tested:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
 
-from arena.analysis.detectors.examine import examine_run, first_alarms, with_leads
 from arena.analysis.energy import action_counts, task_table
 from arena.analysis.microscope import moments
 from arena.analysis.summary import mean_best_start, summarise_cells
 from arena.analysis.tokens import eight_groups, ratio_quantiles
 from arena.errors import UsageError
-from arena.records.reader import IDENTITY, Cell, Run, load_evals, load_steps, map_cells
-from arena.report.alarms import collapses, detectors_section, failed_checks, reason
+from arena.records.reader import Cell, Run, load_evals, load_steps, map_cells
+from arena.report.alarms import Alarms, collapses, detectors_section, failed_checks, find_alarms
 from arena.report.claims_table import claims_section
 from arena.report.document import Finding, Microscope, Report, Section
 from arena.report.energy_figures import energy_section
@@ -23,7 +24,7 @@ from arena.report.findings import caveats, finding
 from arena.report.microscope import microscope
 from arena.report.ranking import ranking_table
 from arena.report.stability import stability_section
-from arena.report.style import method_order
+from arena.report.style import MethodStyle, method_order, method_styles
 from arena.report.tables import (
     cells_table,
     differences_table,
@@ -35,50 +36,54 @@ from arena.report.tables import (
 from arena.report.wording import env_title, state_words
 
 
-def compose_report(run: Run) -> Report:
-    """Read everything of a run that the report shows, and say what it means.
+@dataclass(frozen=True)
+class _Tables:
+    """What all sections read, of all cells: records, `summarise_cells`, `ratio_quantiles` and `eight_groups`."""
+
+    steps: pd.DataFrame
+    evals: pd.DataFrame
+    summary: pd.DataFrame
+    quantiles: pd.DataFrame
+    groups: pd.DataFrame
+
+
+def _read(cells: Sequence[Cell]) -> _Tables:
+    steps, evals = load_steps(cells), load_evals(cells)
+    return _Tables(
+        steps,
+        evals,
+        summarise_cells(cells, steps, evals),
+        map_cells(cells, "tokens", ratio_quantiles, by_step=True),
+        map_cells(cells, "tokens", eight_groups),
+    )
+
+
+def silent(_: str) -> None:
+    """Hears what is done next, and says nothing."""
+
+
+def compose_report(run: Run, tell: Callable[[str], None] = silent) -> Report:
+    """Read everything of a run that the report shows, and say what it means; `tell` hears what is done next.
 
     Raises UsageError if the run has no cells.
     """
     if not run.cells:
         raise UsageError(f"{run.path} has no cells to report.")
-    steps, evals = load_steps(run.cells), load_evals(run.cells)
-    summary = summarise_cells(run.cells, steps, evals)
-    quantiles = map_cells(run.cells, "tokens", ratio_quantiles, by_step=True)
-    groups = map_cells(run.cells, "tokens", eight_groups)
-    onsets = {
-        (env, algo, seed): int(step)
-        for env, algo, seed, step in summary.dropna(subset="collapse_step")[
-            [*IDENTITY, "collapse_step"]
-        ].itertuples(index=False, name=None)
-    }
-    examined = examine_run([c for c in run.cells if c.step])
-    leads = with_leads(examined, onsets)
-    alarms = first_alarms(leads)
-    shown = moments(steps, onsets | {key: step for key, (step, *_) in alarms.items()})
-    reasons = dict.fromkeys(onsets, "where its collapse began") | {
-        key: reason(name, level, step, onsets[key]) for key, (step, name, level) in alarms.items()
-    }
-    by_name = {(c.env, c.algo, c.seed): c for c in run.cells}
-    envs = sorted({c.env for c in run.cells})
-    sections = [
-        _section(
-            env,
-            [c for c in run.cells if c.env == env],
-            _env_data(env, steps, evals, quantiles, groups, summary),
-            microscope(env, shown, by_name, reasons),
-        )
-        for env in envs
-    ]
+    tell(f"reading {len(run.cells)} {'cell' if len(run.cells) == 1 else 'cells'} of {run.path}")
+    tables = _read(run.cells)
+    styles = method_styles(cell.algo for cell in run.cells)
+    steps, summary = tables.steps, tables.summary
+    tell("examining them with detectors")
+    alarms = find_alarms(run.cells, summary)
+    detectors = detectors_section(alarms, steps.groupby("env").step.max().to_dict(), styles)
+    tell("drawing the figures of each environment")
+    sections = _env_sections(run.cells, tables, alarms, styles)
+    tell("correlating energy with rewards")
     energy = energy_section(
         map_cells(run.cells, "episodes", task_table), map_cells(run.cells, "tokens", action_counts), steps
     )
-    others = (
-        detectors_section(examined, leads, steps.groupby("env").step.max().to_dict()),
-        energy,
-        stability_section(run),
-        claims_section(run),
-    )
+    tell("testing published claims")
+    others = (detectors, energy, stability_section(run), claims_section(run, tables.groups))
     started = str(run.manifest.get("started", ""))
     return Report(
         title="Stability of policy optimisation on language agents",
@@ -86,10 +91,10 @@ def compose_report(run: Run) -> Report:
             part for part in (f"Run {run.name}", started[:16].replace("T", " "), _size_of(run)) if part
         ),
         ranking=ranking_table(summary),
-        collapses=collapses(summary, leads) or (Finding("No cell collapsed.", ()),),
-        findings=tuple(finding(env, summary[summary.env == env]) for env in envs),
-        caveats=(*failed_checks(examined), *caveats(run, summary, steps, evals)),
-        overview=overview_figure(summary),
+        collapses=collapses(summary, alarms.leads) or (Finding("No cell collapsed.", ()),),
+        findings=tuple(finding(env, summary[summary.env == env]) for env in _envs(run.cells)),
+        caveats=(*failed_checks(alarms.examined), *caveats(run, summary, steps, tables.evals)),
+        overview=overview_figure(summary, styles),
         summary=summary_table(summary),
         facts=tuple(facts(run)),
         cells=cells_table(run.cells),
@@ -109,20 +114,36 @@ def _size_of(run: Run) -> str:
     return ", ".join(f"{n} {noun}{'' if n == '1' else 's'}" for n, noun in counts)
 
 
-def _env_data(
-    env: str,
-    steps: pd.DataFrame,
-    evals: pd.DataFrame,
-    quantiles: pd.DataFrame,
-    groups: pd.DataFrame,
-    summary: pd.DataFrame,
-) -> EnvData:
-    rows = summary[summary.env == env]
+def _env_sections(
+    cells: Sequence[Cell], tables: _Tables, alarms: Alarms, styles: Mapping[str, MethodStyle]
+) -> list[Section]:
+    """One for each environment, in alphabetical order."""
+    shown = moments(tables.steps, alarms.steps)
+    by_name = {(c.env, c.algo, c.seed): c for c in cells}
+    return [
+        _section(
+            env,
+            [c for c in cells if c.env == env],
+            _env_data(env, tables, styles),
+            microscope(env, shown, by_name, alarms.reasons),
+        )
+        for env in _envs(cells)
+    ]
+
+
+def _envs(cells: Sequence[Cell]) -> list[str]:
+    return sorted({c.env for c in cells})
+
+
+def _env_data(env: str, tables: _Tables, styles: Mapping[str, MethodStyle]) -> EnvData:
+    rows = tables.summary[tables.summary.env == env]
     temperatures, best_start = rows.temperature.dropna(), mean_best_start(rows)
-    steps, evals = steps[steps.env == env], evals[evals.env == env]
+    steps, evals = (frame[frame.env == env] for frame in (tables.steps, tables.evals))
+    quantiles, groups = tables.quantiles, tables.groups
     return EnvData(
         env=env,
         methods=tuple(method_order([*steps.algo, *evals.algo])),
+        styles=styles,
         steps=steps,
         evals=evals,
         quantiles=quantiles[quantiles.env == env] if len(quantiles) else quantiles,

@@ -57,13 +57,22 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Level:
+    """A level of colour, -4 to 4; the values it stands for, in words; and its colour on white paper, "" for none."""
+
+    number: int
+    label: str
+    fill: str
+
+
+@dataclass(frozen=True)
 class Lens:
-    """What tokens can be coloured by: a letter for its CSS classes, and the levels (-4 to 4) it shows, in words."""
+    """What tokens can be coloured by: a letter for its CSS classes, and the levels it shows."""
 
     key: str
     title: str
     meaning: str
-    legend: tuple[tuple[int, str], ...]
+    legend: tuple[Level, ...]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -10,7 +10,7 @@ import pandas as pd
 from arena.analysis.statistics import spread_over_seeds
 from arena.report.document import LegendItem, RowGroup, Table
 from arena.report.panels import line_swatch, short_number
-from arena.report.style import method_style
+from arena.report.style import MethodStyle
 from arena.report.wording import env_title, with_spread
 
 Form = Callable[[float], str]
@@ -20,13 +20,15 @@ Form = Callable[[float], str]
 class EnvData:
     """Everything recorded in one environment. Frames have env, algo and seed columns.
 
-    `methods` is in report order, and `seeds` says how many seeds each has. `temperature` is the recipe's
+    `methods` is in report order, `styles` those of all methods of the report, and `seeds` says how many seeds each
+    method has. `temperature` is the recipe's
     evaluation temperature; `best_start` the mean over seeds of the start's success at its best temperature,
     as a share.
     """
 
     env: str
     methods: tuple[str, ...]
+    styles: Mapping[str, MethodStyle]
     steps: pd.DataFrame
     evals: pd.DataFrame
     quantiles: pd.DataFrame
@@ -56,9 +58,9 @@ class Series:
     form: Form
 
 
-def method_legend(methods: Sequence[str]) -> tuple[LegendItem, ...]:
+def method_legend(methods: Iterable[str], styles: Mapping[str, MethodStyle]) -> tuple[LegendItem, ...]:
     """Colour, line and marker of each method."""
-    return tuple(LegendItem(line_swatch(method_style(m)), m) for m in methods)
+    return tuple(LegendItem(line_swatch(styles[m]), m) for m in methods)
 
 
 def series_table(caption: str, methods: Sequence[str], series: Sequence[Series]) -> Table:

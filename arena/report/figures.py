@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +46,7 @@ def env_figures(data: EnvData) -> tuple[Figure, ...]:
     return tuple(f for f in figures if f.panels)
 
 
-def overview_figure(summary: pd.DataFrame) -> Figure:
+def overview_figure(summary: pd.DataFrame, styles: Mapping[str, MethodStyle]) -> Figure:
     """Start, peak and final success of every method, a panel per environment. `summary`: summarise_cells."""
     known = summary.dropna(subset="final")
     top = round_up(float(known[["peak", "best_start"]].max().max()), 0.1) if len(known) else 1.0
@@ -64,7 +64,7 @@ def overview_figure(summary: pd.DataFrame) -> Figure:
             f"The start at its best temperature: {percent(best)}."
         )
         scale = Scale(label, (0, top), (0, 1), reference=best)
-        panels.append(Panel(env_title(str(env)), journey_panel(journeys, scale), alt))
+        panels.append(Panel(env_title(str(env)), journey_panel(journeys, scale, styles), alt))
     legend = (
         LegendItem(line_swatch(MethodStyle(INK, "None", "|")), "start"),
         LegendItem(line_swatch(MethodStyle(INK, "None", "o"), hollow=True), "peak"),
@@ -95,9 +95,9 @@ def success_figure(data: EnvData) -> Figure:
             scale = Scale(x_label, _x_limits(curves.x), (0, top), percent=True, reference=reference)
             title = f"Success at {temperature(t)}, by {by}"
             alt = describe_curves(title, data, curves, percent, x_label)
-            panels.append(Panel(title, line_panel(in_order(curves, data.methods), scale), alt))
+            panels.append(Panel(title, line_panel(in_order(curves, data.methods), scale, data.styles), alt))
         series.append(Series(f"Success at {temperature(t)}", chosen, "success", percent))
-    legend = method_legend(data.methods)
+    legend = method_legend(data.methods, data.styles)
     if data.best_start is not None:
         legend += (LegendItem(line_swatch(MethodStyle(INK, ":", "None"), width=1.2), _START_LINE),)
     band = (
@@ -192,11 +192,12 @@ def _metrics_figure(data: EnvData, name: str, title: str, caption: str, metrics:
         limits = _y_limits(pd.concat(sharing), metric)
         scale = Scale("training step", (0, data.last_step), limits, metric.log, metric.percent)
         alt = describe_curves(metric.title, data, curve, metric.form, "training step")
-        panels.append(Panel(metric.title, line_panel(in_order(curve, data.methods), scale), alt))
+        panels.append(Panel(metric.title, line_panel(in_order(curve, data.methods), scale, data.styles), alt))
     series = [Series(m.title, data.steps, m.column, m.form) for m in curves]
     table = series_table(f"{data.title}: {title[0].lower()}{title[1:]}, by step", data.methods, series)
     caption = f"{caption} Line: mean over seeds; band: smallest to largest seed."
-    return Figure(f"{data.env}-{name}", title, caption, method_legend(data.methods), tuple(panels), table)
+    legend = method_legend(data.methods, data.styles)
+    return Figure(f"{data.env}-{name}", title, caption, legend, tuple(panels), table)
 
 
 def _y_limits(curve: pd.DataFrame, metric: Metric) -> Limits:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from arena.analysis.microscope import Moment, token_texts, turns_at
 from arena.records.reader import Cell
-from arena.report.document import Lens, Microscope, RowGroup, Slide, SlideTurn, Table, Token
+from arena.report.document import Lens, Level, Microscope, RowGroup, Slide, SlideTurn, Table, Token
 from arena.report.style import BLUE, VERMILLION, tint
 from arena.report.wording import MISSING, NBSP, count, number
 
@@ -25,8 +25,12 @@ SHOWN = 200
 #: Tokens of a turn whose numbers are written out below it.
 EXTREMES = 5
 
-#: How much of its hue each level has; `report.css` has the same. At the strongest, ink still has a contrast of 5 to 1.
-HUES = (0.16, 0.34, 0.52, 0.70)
+#: Level -> its hue, and how much of it is mixed into the paper. At the strongest, ink still has a contrast of 5 to 1.
+LEVELS = {
+    sign * level: (hue, share)
+    for sign, hue in ((-1, VERMILLION), (1, BLUE))
+    for level, share in enumerate((0.16, 0.34, 0.52, 0.70), start=1)
+}
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,10 @@ class Channel:
             return 0
         return int(math.copysign(bisect_right(self.edges, abs(value - self.middle)), value - self.middle))
 
-    def legend(self, values: Iterable[float]) -> tuple[tuple[int, str], ...]:
+    def legend(self, values: Iterable[float]) -> tuple[Level, ...]:
         """The levels that `values` take, each with the values it stands for, from low to high."""
         taken = sorted({self.level(value) for value in values})
-        return tuple((level, self._range(level)) for level in taken)
+        return tuple(Level(level, self._range(level), colour(level)) for level in taken)
 
     def _range(self, level: int) -> str:
         ends = (0.0, *self.edges, math.inf)
@@ -204,7 +208,10 @@ def _gradient(row: pd.Series) -> str:
 
 def colour(level: int) -> str:
     """A level as colour on white paper, "" for none."""
-    return tint(BLUE if level > 0 else VERMILLION, 1 - HUES[abs(level) - 1]) if level else ""
+    if level == 0:
+        return ""
+    hue, share = LEVELS[level]
+    return tint(hue, 1 - share)
 
 
 def _shown(value: float) -> str:

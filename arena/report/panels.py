@@ -23,7 +23,6 @@ from arena.report.style import (
     PANEL_WIDTH,
     MethodStyle,
     drawing_style,
-    method_style,
     new_canvas,
     tint,
     to_svg,
@@ -59,14 +58,14 @@ class Scale:
     reference: float | None = None
 
 
-def line_panel(curves: pd.DataFrame, scale: Scale) -> str:
+def line_panel(curves: pd.DataFrame, scale: Scale, styles: Mapping[str, MethodStyle]) -> str:
     """Mean and range over seeds against x, a line per method. Columns: algo, x, mean, low, high."""
     with drawing_style():
         canvas, axes = new_canvas()
         if scale.reference is not None:
             axes.axhline(scale.reference, color=INK, linewidth=1.0, linestyle=(0, (1, 2)))
         for place, (algo, curve) in enumerate(curves.groupby("algo", sort=False)):
-            style, curve = method_style(str(algo)), curve.sort_values("x")
+            style, curve = styles[str(algo)], curve.sort_values("x")
             floor = scale.y[0] if scale.log else -np.inf
             curve = curve[curve["mean"] >= floor]  # on a log axis not zeros, nor what lies below the frame
             axes.fill_between(
@@ -160,7 +159,7 @@ class Journey:
     finals: tuple[float, ...]
 
 
-def journey_panel(journeys: Sequence[Journey], scale: Scale) -> str:
+def journey_panel(journeys: Sequence[Journey], scale: Scale, styles: Mapping[str, MethodStyle]) -> str:
     """Start, peak and final success of each method on one line each.
 
     `scale.reference` is drawn vertically.
@@ -171,7 +170,7 @@ def journey_panel(journeys: Sequence[Journey], scale: Scale) -> str:
         if scale.reference is not None:
             axes.axvline(scale.reference, color=INK, linewidth=1.0, linestyle=(0, (1, 2)))
         for place, way in enumerate(journeys):
-            style, row = method_style(way.algo), -place
+            style, row = styles[way.algo], -place
             points = (way.start, way.peak, way.final)
             axes.plot([min(points), max(points)], [row, row], color=tint(style.colour, 0.55), linewidth=2.2)
             axes.plot(way.start, row, marker="|", color=INK, markersize=9, markeredgewidth=1.4, clip_on=False)
@@ -256,21 +255,21 @@ def timeline_panel(
     rows: Sequence[str],
     marks: Sequence[Mark],
     onsets: Mapping[str, int],
-    methods: Sequence[str],
+    styles: Mapping[str, MethodStyle],
     last_step: int,
 ) -> str:
     """Marks by step, in rows from top to bottom, filled if critical; `onsets`: a vertical line for some methods.
 
-    In a row the methods stand below each other, so that marks of one step are all seen.
+    In a row the methods, in the order of `styles`, stand below each other, so that marks of one step are all seen.
     """
-    height = 0.46 + len(rows) * (0.15 + 0.035 * len(methods))
-    shift = {m: 0.7 * ((place + 0.5) / len(methods) - 0.5) for place, m in enumerate(methods)}
+    height = 0.46 + len(rows) * (0.15 + 0.035 * len(styles))
+    shift = {m: 0.7 * ((place + 0.5) / len(styles) - 0.5) for place, m in enumerate(styles)}
     with drawing_style():
         canvas, axes = new_canvas(PANEL_WIDTH, height)
         for algo, step in onsets.items():
-            axes.axvline(step, color=method_style(algo).colour, linewidth=1.2, linestyle=(0, (4, 2)))
+            axes.axvline(step, color=styles[algo].colour, linewidth=1.2, linestyle=(0, (4, 2)))
         for mark in marks:
-            style = method_style(mark.algo)
+            style = styles[mark.algo]
             axes.plot(
                 mark.step,
                 mark.row + shift[mark.algo],

@@ -1,24 +1,26 @@
-"""How things look: one fixed colour, line and marker per method, and how figures become SVG.
+"""How things look: colour, line and marker of each method, and how figures become SVG.
 
-Colours are Okabe and Ito's, which people with the common colour-vision deficiencies tell apart; line style
-and marker say the same once more for print in grey.
+The first colours are Okabe and Ito's, which people with the common colour-vision deficiencies tell apart; line style
+and marker say the same once more for them and for print in grey.
 """
 
 from __future__ import annotations
 
-import hashlib
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from typing import Any
 
 import matplotlib as mpl
 import matplotlib.style
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
+from numpy.typing import NDArray
 
 BLUE, SKY, GREEN, ORANGE, VERMILLION, PURPLE = (
     "#0072B2",
@@ -90,48 +92,78 @@ class MethodStyle:
     marker: str
 
 
-_KNOWN = {
-    "grpo": MethodStyle(BLUE, "-", "o"),
-    "sampo": MethodStyle(GREEN, "-", "s"),
-    "actfocus": MethodStyle(PURPLE, "-", "^"),
-    "cispo": MethodStyle(VERMILLION, "-", "D"),
-    "gspo": MethodStyle(ORANGE, "-", "v"),
-}
-
-_OTHERS = [
-    MethodStyle(colour, line, marker)
-    for line, marker, colour in product(
-        ("--", "-.", ":"), ("P", "X", "<", ">", "p", "h"), (SKY, ORANGE, BLUE, GREEN, PURPLE, VERMILLION)
-    )
-]
-
-
-_KNOWN |= {
+#: Named methods, in report order. Each has a colour of its own.
+_NAMED = {
     name: MethodStyle(colour, line, marker)
     for name, colour, line, marker in (
-        ("grpo-st", BLUE, "--", "P"), ("grpo-sm", BLUE, "-.", "X"), ("dr-grpo", SKY, "-", "p"),
-        ("sapo-soft", VERMILLION, "--", "P"), ("gmpo", ORANGE, "--", "X"), ("gigpo", GREEN, "--", "P"),
-        ("empg", SKY, "--", "h"), ("dapo", PURPLE, "--", "P"), ("dapo-gigpo", PURPLE, "-.", "X"),
-        ("rloo", ORANGE, "-.", "h"), ("reinforce++", SKY, "-.", "<"), ("ppo", ORANGE, ":", "s"),
-        ("ppo-turn", SKY, ":", "v"), ("ppo-actfocus", PURPLE, ":", "^"), ("sapo-sr", GREEN, ":", "D"),
+        ("grpo", BLUE, "-", "o"), ("sampo", GREEN, "-", "s"), ("actfocus", PURPLE, "-", "^"),
+        ("cispo", VERMILLION, "-", "D"), ("gspo", ORANGE, "-", "v"),
+        ("grpo-st", "#5050D0", "--", "P"), ("grpo-sm", "#8078F8", "-.", "X"), ("dr-grpo", "#206860", "-", "p"),
+        ("sapo-soft", "#9038B8", "--", "P"), ("gmpo", "#988800", "--", "X"), ("gigpo", SKY, "--", "P"),
+        ("empg", "#706000", "--", "h"), ("dapo", "#B81058", "--", "P"), ("dapo-gigpo", "#F88068", "-.", "X"),
+        ("rloo", "#80C000", "-.", "h"), ("reinforce++", "#008000", "-.", "<"), ("ppo", "#A04018", ":", "s"),
+        ("ppo-turn", "#C840A0", ":", "v"), ("ppo-actfocus", "#F080F8", ":", "^"), ("sapo-sr", "#68C098", ":", "D"),
     )
 }  # fmt: skip
 
+#: Colours of methods, no two nearer than 0.1 in OKLab, nor one to `GREY` or `INK`: Okabe and Ito's, and then one after
+#: the other the colour farthest from all before, of those with a contrast above 2.1 to white and 2.6 to the dark paper
+#: and a chroma of at most 0.2. Four are nobody's.
+PALETTE = (*(style.colour for style in _NAMED.values()), "#805870", "#B8A0E8", "#E84868", "#C8A890")
 
-def method_style(name: str) -> MethodStyle:
-    """The style of a method, the same in every report.
+#: Lines and markers of other methods, in their order.
+_LOOKS = tuple(product(("--", "-.", ":"), ("P", "X", "<", ">", "p", "h")))
 
-    Specs without a fixed style take one by a hash of the spec.
+
+def method_styles(names: Iterable[str]) -> dict[str, MethodStyle]:
+    """The styles of the methods of one report, in report order.
+
+    A named method has the same in every report. Each other takes the colour farthest from those of the methods before
+    it; colours repeat, on other lines, only where there are more methods than colours.
     """
-    if name in _KNOWN:
-        return _KNOWN[name]
-    digest = hashlib.sha256(name.encode()).digest()
-    return _OTHERS[int.from_bytes(digest[:4], "big") % len(_OTHERS)]
+    order = method_order(list(names))
+    styles = {name: _NAMED[name] for name in order if name in _NAMED}
+    for place, name in enumerate(name for name in order if name not in _NAMED):
+        taken = [style.colour for style in styles.values()]
+        far = {c: (-taken.count(c), min((distance(c, t) for t in taken), default=0.0)) for c in PALETTE}
+        colour = max(PALETTE, key=far.__getitem__)
+        first = place % len(_LOOKS)
+        looks = (MethodStyle(colour, *look) for look in (*_LOOKS[first:], *_LOOKS[:first]))
+        styles[name] = next(look for look in looks if look not in styles.values())
+    return styles
+
+
+def distance(a: str, b: str) -> float:
+    """How different two colours look: their Euclidean distance in OKLab (B. Ottosson, 2020), black to white 1."""
+    return float(np.linalg.norm(_oklab(a) - _oklab(b)))
+
+
+@cache
+def _oklab(colour: str) -> NDArray[np.float64]:
+    rgb = np.array(mpl.colors.to_rgb(colour))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return _TO_LAB @ np.cbrt(_TO_CONES @ linear)
+
+
+_TO_CONES = np.array(
+    [
+        [0.4122214708, 0.5363325363, 0.0514459929],
+        [0.2119034982, 0.6806995451, 0.1073969566],
+        [0.0883024619, 0.2817188376, 0.6299787005],
+    ]
+)
+_TO_LAB = np.array(
+    [
+        [0.2104542553, 0.7936177850, -0.0040720468],
+        [1.9779984951, -2.4285922050, 0.4505937099],
+        [0.0259040371, 0.7827717662, -0.8086757660],
+    ]
+)
 
 
 def method_order(names: list[str]) -> list[str]:
-    """Methods with a fixed style in its order, then the others by name."""
-    known = list(_KNOWN)
+    """Named methods in their order, then the others by name."""
+    known = list(_NAMED)
     return sorted(set(names), key=lambda n: (known.index(n) if n in known else len(known), n))
 
 

@@ -18,7 +18,7 @@ from arena.report.panels import (
     patch_swatch,
     stacked_panel,
 )
-from arena.report.style import BLUE, GREEN, GREY, INK, ORANGE, VERMILLION, MethodStyle, method_style, tint
+from arena.report.style import BLUE, GREEN, GREY, INK, ORANGE, VERMILLION, MethodStyle, tint
 from arena.report.wording import number, percent
 
 _GROUP_HUES = {"A<0 r<1": VERMILLION, "A<0 r>1": ORANGE, "A>0 r<1": GREEN, "A>0 r>1": BLUE}
@@ -101,7 +101,7 @@ def ratio_figure(data: EnvData) -> Figure:
         if len(curve):
             limits = (min(float(means.q01.min()) / 1.1, 0.7), max(float(means["max"].max()) * 1.15, 1.4))
             scale = Scale("training step", (0, data.last_step), limits, log=True)
-            panel = fan_panel(curve, scale, method_style(method).colour, RATIO_BAND)
+            panel = fan_panel(curve, scale, data.styles[method].colour, RATIO_BAND)
             panels.append(Panel(method, panel, _describe_ratios(method, data, curve)))
             rows.append(RowGroup(method, _ratio_rows(curve)))
     low, middle, high = np.cumsum(FAN_OPACITIES).clip(max=0.9)

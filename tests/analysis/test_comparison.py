@@ -97,7 +97,7 @@ def test_paths_and_the_paired_difference(tmp_path):
             [0.5, 0.55, 0.6],
             [0.55, 0.6, 0.65],
             "open",
-            "open: 3 seeds with one difference show no spread and give no interval",
+            "open: the same in all 3 seeds, so no spread and no interval",
         ),
         ([0.5, 0.5], [0.6, 0.6], "open", "open: 2 seeds give no interval; it takes 3"),
         # Mean 0: no number of seeds.
@@ -220,7 +220,7 @@ def test_json_has_shares_and_nulls(tmp_path):
     runs_of_finals(tmp_path / "same", [0.5] * 3, [0.6] * 3)
     row = as_json(only_row(tmp_path / "same"))
     assert (row["verdict"], row["interval"], row["seeds_needed"]) == ("open", None, None)
-    assert row["why_no_interval"] == "3 seeds with one difference show no spread and give no interval"
+    assert row["why_no_interval"] == "the same in all 3 seeds, so no spread and no interval"
 
 
 def test_a_fall_at_the_end_is_counted_apart(tmp_path):

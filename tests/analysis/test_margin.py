@@ -2,10 +2,19 @@
 
 import pytest
 
-from arena.analysis.margin import Grid, Point, Threshold, Verdict, _stability, as_json, read_grid, threshold
+from arena.analysis.margin import (
+    Ending,
+    Point,
+    StressGrid,
+    Threshold,
+    _stability,
+    as_json,
+    read_grid,
+    threshold,
+)
 from arena.errors import UsageError
 
-HOLDS, FAILS = Verdict(False, False, 0.1), Verdict(True, True, -0.4)
+HOLDS, FAILS = Ending(False, False, 0.1), Ending(True, True, -0.4)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +46,7 @@ def made(tmp_path, columns, seeds=(0, 1, 2)):
     for (seed, updates), holds in columns.items():
         for k, rate in enumerate(rates[: holds + 1]):
             found["sokoban", "grpo", seed, rate, updates] = HOLDS if k < holds else FAILS
-    grid = Grid(tmp_path, ("sokoban",), ("grpo",), seeds, points)
+    grid = StressGrid(tmp_path, ("sokoban",), ("grpo",), seeds, points)
     return _stability(grid, found, "sokoban", "grpo")
 
 
@@ -66,7 +75,7 @@ def test_the_map_counts_what_ran_and_what_lies_beyond(tmp_path):
 def test_a_margin_that_the_grid_bounds_says_so(tmp_path):
     never = made(tmp_path, {(seed, 1): 3 for seed in range(3)})
     assert (str(never.margin), never.interval) == (">= 4x", None)
-    assert never.interval_text == "the same in all 3 seeds, as far as this grid shows"
+    assert never.interval_text == "the same in all 3 seeds, so no spread and no interval"
     some = made(tmp_path, {(0, 1): 3, (1, 1): 2, (2, 1): 2})
     assert (str(some.margin), some.interval[1]) == (">= 3.2x", None)  # 2 ** (5 / 3)
     assert some.interval_text.startswith("from ")

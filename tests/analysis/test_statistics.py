@@ -79,6 +79,8 @@ def test_no_interval_has_a_reason_for_the_user():
     assert why_no_interval(1) == "one seed gives no interval; it takes 3"
     assert why_no_interval(2) == "2 seeds give no interval; it takes 3"
     assert why_no_interval(3) is None
+    assert why_no_interval(3, same=True) == "the same in all 3 seeds, so no spread and no interval"
+    assert why_no_interval(2, same=True) == why_no_interval(2)
 
 
 def test_paired_differences_are_b_minus_a():

@@ -69,7 +69,7 @@ def test_what_few_or_equal_seeds_leave_open():
     assert one.explanation == "one seed gives no interval; it takes 3; about 2 more seeds would decide it"
     assert two.more_seeds == 1
     assert (same.low, same.more_seeds) == (None, None)
-    assert same.explanation == "the 4 seeds have one value and show no spread"
+    assert same.explanation == "the same in all 4 seeds, so no spread and no interval"
     fixed = verdict([20.0] * 4, fixed=True)
     assert (fixed.verdict, fixed.low, fixed.high) == ("reproduced", 20.0, 20.0)
 

@@ -3,8 +3,11 @@
 import pandas as pd
 import pytest
 
-from arena.claims.cells import Need
+from arena.analysis.tokens import eight_groups
+from arena.claims import cells
+from arena.claims.cells import Need, pool
 from arena.claims.kl_share import ShareRises
+from arena.records.reader import map_cells, read_run
 from tests.claims.planted import plant, pool_of
 from tests.synthetic import write_table
 
@@ -67,3 +70,14 @@ def test_without_cells_or_control_it_is_not_run(tmp_path):
     found = MORE.test(pool_of(tmp_path / "r"))
     assert found.verdict == "not run"
     assert "--algos gspo --envs sokoban" in found.missing[0].command.replace("cispo,", "")
+
+
+def test_groups_that_are_known_are_not_computed_again(tmp_path, monkeypatch):
+    for seed, later in enumerate((0.5, 0.6, 0.7)):
+        cell(tmp_path / "r", "cispo", seed, 0.2, later)
+    run = read_run(tmp_path / "r")
+    groups = map_cells(run.cells, "tokens", eight_groups)
+    computed = RISES.test(pool([run]))
+    monkeypatch.delattr(cells, "eight_groups")
+    assert RISES.test(pool([run], groups)) == computed
+    assert RISES.test(pool([run], groups.assign(share=0.5))).effect == 0  # those given are those used

@@ -1,10 +1,12 @@
 """`arena claims` as typed; what the numbers are is in tests/claims."""
 
 import json
+import shlex
 
 from arena.claims import CLAIMS
 from arena.claims.cells import Need
-from arena.claims.settings import SEQUENCE_LEVEL, STRESS, STRESS_ENVS, TOLERANT
+from arena.claims.papers.settings import SEQUENCE_LEVEL, STRESS, STRESS_ENVS, TOLERANT
+from arena.records.reader import read_run
 from tests.claims.planted import plant
 
 NEED = Need(STRESS, SEQUENCE_LEVEL + TOLERANT, STRESS_ENVS)
@@ -16,6 +18,12 @@ def stress_run(runs, name="s", algos=NEED.algos, seeds=range(3)):
             for algo in algos:
                 final = 0.6 if algo in SEQUENCE_LEVEL else 0.05 * seed
                 plant(runs / name, NEED, env, algo, seed, 0.5, 0.6, 0.6, final)
+
+
+def block_of(result):
+    """The commands at the end of what was printed."""
+    told = "one after another; the last one then answers:\n"
+    return [line.strip() for line in result.out.split(told)[1].splitlines()]
 
 
 def test_a_claim_in_words(arena, runs):
@@ -54,9 +62,42 @@ def test_all_claims_and_the_commands_of_those_not_run(arena, runs):
     assert table[1].split()[1] == "inconclusive"
     assert "about 2 more seeds would decide it" in table[1]
     assert sum(" not run " in line for line in table) == len(CLAIMS) - 2  # negative-kl-share has cells too
-    commands = result.out.split("Missing cells are made by:\n")[1].splitlines()
-    assert len(set(commands)) == len(commands)
-    assert all(line.startswith("  arena run --tier cpu") for line in commands)
+    *made, answers = block_of(result)
+    assert len(set(made)) == len(made)
+    assert all(line.startswith("arena run --tier cpu") for line in made)
+    names = [line.split("--name ")[1].split()[0] for line in made]
+    assert names == sorted(names, key=names.index)  # those of one run follow one another
+    assert answers == " ".join(["arena claims s", *dict.fromkeys(names)])
+
+
+def test_the_commands_one_after_another_end_in_an_answer(arena, runs):
+    stress_run(runs, seeds=(0,), algos=("gspo",))
+    asked = ("--claim", "actfocus-alpha", "--claim", "staleness")
+    *made, answers = block_of(arena("claims", "s", *asked))
+    assert [line.split("--name ")[1] for line in made[:2]] == ["claims-cpu"] * 2
+    for line in made:
+        words = shlex.split(line)
+        assert arena(*words[1:]).code == 0
+        changes = tuple(words[i + 1] for i, word in enumerate(words) if word == "--set")
+        run = runs / words[words.index("--name") + 1]
+        for cell in read_run(run).cells:
+            assert cell.finished
+            plant(run, Need(cell.recipe.tier, (), (), changes), cell.env, cell.algo, cell.seed, 0.5, 0.5)
+    assert answers.startswith("arena claims s claims-cpu claims-cpu-stress-groups-16")
+    found = json.loads(arena(*shlex.split(answers)[1:], "--json").out)
+    assert [(c["claim"], c["verdict"], c["seeds"]) for c in found["claims"]] == [
+        ("actfocus-alpha", "not reproduced", [0, 1, 2, 3, 4]),
+        ("staleness", "not reproduced", [0, 1, 2, 3, 4]),
+    ]
+    assert found["commands"] == []
+
+
+def test_the_commands_name_a_runs_folder_that_was_named(arena, runs, tmp_path):
+    elsewhere = tmp_path / "of mine"
+    stress_run(elsewhere, seeds=(0,), algos=SEQUENCE_LEVEL)
+    lines = block_of(arena("claims", "--claim", "sequence-clipping", "--runs-dir", str(elsewhere)))
+    assert len(lines) == 2
+    assert all(line.endswith(f" --runs-dir '{elsewhere}'") for line in lines)
 
 
 def test_cells_of_several_runs_are_taken_together(arena, runs):

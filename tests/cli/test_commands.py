@@ -143,13 +143,19 @@ def test_env_play_asks_a_person(arena, monkeypatch):
 
 def test_report_is_built_for_the_latest_run_by_default(arena, runs, monkeypatch, tmp_path):
     built = []
-    monkeypatch.setattr(
-        "arena.report.build_report", lambda run, out: built.append((run, out)) or [out / "report.html"]
-    )
+
+    def build(run, out, tell):
+        built.append((run, out))
+        tell("reading 2 cells")
+        return [out / "report.html"]
+
+    monkeypatch.setattr("arena.report.build_report", build)
     for age, name in enumerate(["new", "old"]):
         write_json(runs / name / "manifest.json", {})
         os.utime(runs / name / "manifest.json", (2e9 - age, 2e9 - age))
-    assert arena("report").out == f"{runs / 'new' / 'report' / 'report.html'}\n"
+    result = arena("report")
+    assert result.out == f"{runs / 'new' / 'report' / 'report.html'}\n"
+    assert re.fullmatch(r"\d\d:\d\d:\d\d  reading 2 cells\n", result.err)
     arena("report", "old", "--out", str(tmp_path / "out"))
     assert built == [(runs / "new", runs / "new" / "report"), (runs / "old", tmp_path / "out")]
     result = arena("report", "odl")

@@ -1,16 +1,11 @@
 """`arena compare` as typed, on runs whose finals are known: tests/analysis/test_comparison.py has the numbers."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from arena.cli.compare import _signed
 from tests.analysis.test_comparison import cell, runs_of_finals
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_two_runs_in_one_screen(arena, runs):
@@ -95,17 +90,6 @@ def test_wrong_usage_exits_with_2(arena, runs, words, told):
     result = arena("compare", *words)
     assert (result.code, result.out) == (2, "")
     assert told in result.err
-
-
-def test_it_does_not_import_torch(tmp_path):
-    runs_of_finals(tmp_path, [0.5], [0.6])
-    code = (
-        "import sys; from arena.cli import app; "
-        f"app(['compare', 'a', 'b', '--runs-dir', {str(tmp_path)!r}], standalone_mode=False); "
-        "sys.exit('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_nothing_is_not_negative():

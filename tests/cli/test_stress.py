@@ -24,7 +24,7 @@ def test_a_stress_test_ends_with_margins_and_maps_and_is_not_run_twice(arena, ru
     # By hand from ENDS, octaves: seed 0 (1.5 + 2) / 2, seed 1 (2 + 0.5) / 2, seed 2 (0.5 + 0) / 2; 2 ** (3.25 / 3).
     assert margins == [
         "frozen_lake grpo 3 of 3 ~ 2.1x 1.08 bounded by the grid at both ends",
-        "frozen_lake cispo 3 of 3 < 1x 0.00 the same in all 3 seeds, as far as this grid shows",
+        "frozen_lake cispo 3 of 3 < 1x 0.00 the same in all 3 seeds, so no spread and no interval",
     ]
     assert grpo == [
         "1x 0/3, +20.0 1/3, +3.3",

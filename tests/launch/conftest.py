@@ -13,7 +13,7 @@ import pytest
 
 from arena.launch import local
 from arena.launch.estimate import tasks
-from arena.launch.local import Outcome, Setup, pending
+from arena.launch.local import LaunchResult, Setup, pending
 from arena.launch.plan import Options, Plan, build
 from arena.launch.progress import Clock, PlainDisplay
 from arena.records.files import Status, read_status
@@ -26,7 +26,7 @@ class Launched:
     """What a launch left behind."""
 
     plan: Plan
-    outcome: Outcome
+    result: LaunchResult
     text: str
 
     def status(self, place: str) -> Status | None:

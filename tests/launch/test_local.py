@@ -11,7 +11,7 @@ import pytest
 from arena.errors import UsageError
 from arena.launch import folder
 from arena.launch.jobs import Job
-from arena.launch.local import Outcome
+from arena.launch.local import LaunchResult
 from arena.launch.manifest import Manifest
 from arena.recipe import resolve
 from arena.records.files import Status, write_status
@@ -23,7 +23,7 @@ GRPO, GSPO, BC = "cells/frozen_lake/grpo/seed-0", "cells/frozen_lake/gspo/seed-0
 def test_all_jobs_run_and_starts_come_first(launch):
     run = launch(envs="frozen_lake,sokoban", algos="grpo,gspo")
 
-    assert run.outcome.exit_code == 0
+    assert run.result.exit_code == 0
     assert set(run.states.values()) == {"done"}
     assert len(run.states) == 6
     ended = [line.split()[1] for line in run.text.splitlines() if "  done in " in line]
@@ -38,9 +38,9 @@ def test_all_jobs_run_and_starts_come_first(launch):
 def test_a_raising_cell_fails_alone_and_says_why(launch):
     run = launch({"frozen_lake/grpo/seed-0": "raise"})
 
-    assert run.outcome.exit_code == 1
+    assert run.result.exit_code == 1
     reason = "RuntimeError: no luck in frozen_lake/grpo/seed-0"
-    assert run.outcome.failures == {"frozen_lake/grpo/seed-0": reason}
+    assert run.result.failures == {"frozen_lake/grpo/seed-0": reason}
     assert run.states == {
         "frozen_lake/bc/0": "done",
         "frozen_lake/grpo/0": "failed",
@@ -60,7 +60,7 @@ def test_cells_of_a_failed_start_fail_with_its_reason_and_the_others_go_on(launc
     run = launch({"frozen_lake/bc/seed-0": "raise"}, envs="frozen_lake,sokoban")
 
     reason = "its BC start failed: RuntimeError: no luck in frozen_lake/bc/seed-0"
-    assert run.outcome.exit_code == 1
+    assert run.result.exit_code == 1
     assert run.status(GRPO).error == reason
     assert run.status(GSPO).state == "failed"
     assert attempts(run.plan.run / GRPO) == 0
@@ -71,7 +71,7 @@ def test_cells_of_a_failed_start_fail_with_its_reason_and_the_others_go_on(launc
 def test_a_killed_worker_fails_its_job_and_is_replaced(launch):
     run = launch({"frozen_lake/grpo/seed-0": "kill itself"}, workers=1)
 
-    reason = run.outcome.failures["frozen_lake/grpo/seed-0"]
+    reason = run.result.failures["frozen_lake/grpo/seed-0"]
     assert "killed by SIGKILL" in reason
     assert "memory runs out" in reason
     assert run.states["frozen_lake/gspo/0"] == "done"
@@ -96,7 +96,7 @@ def test_a_killed_worker_fails_its_job_and_is_replaced(launch):
 def test_every_end_has_its_reason(launch, act, reason):
     run = launch({"frozen_lake/grpo/seed-0": act}, workers=1)
 
-    assert run.outcome.exit_code == 1
+    assert run.result.exit_code == 1
     assert run.status(GRPO).error.startswith(reason)
     assert run.states["frozen_lake/gspo/0"] == "done"
 
@@ -113,10 +113,10 @@ def test_one_worker_serves_all_jobs_with_one_thread(launch):
 def test_running_again_retries_what_failed_and_skips_what_is_done(launch):
     acts = {"frozen_lake/grpo/seed-0": "raise once"}
     first = launch(acts)
-    assert first.outcome.exit_code == 1
+    assert first.result.exit_code == 1
     again = launch(acts)
 
-    assert again.outcome.exit_code == 0
+    assert again.result.exit_code == 0
     assert set(again.states.values()) == {"done"}
     assert [attempts(again.plan.run / place) for place in (BC, GRPO, GSPO)] == [1, 2, 1]
     assert not (again.plan.run / GRPO / "error.log").exists()
@@ -129,7 +129,7 @@ def test_running_what_is_done_leaves_the_manifest_of_the_launch_that_did_it(laun
     path = launch().plan.run / "manifest.json"
     before = path.read_bytes(), path.stat().st_mtime_ns
     again = launch()
-    assert again.outcome == Outcome({})
+    assert again.result == LaunchResult({})
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
     # Done on disk and not in the manifest, as when the launcher was killed last: the manifest is mended.
     path.write_text(path.read_text().replace('"done"', '"running"'))
@@ -204,7 +204,7 @@ def test_code_that_changed_is_told_in_words_and_the_ways_out_work(launch, tmp_pa
     other = launch(name="other", algos=algos, reuse=(old.plan.run,))
     assert [row["reused"] is None for row in other.manifest["cells"]] == [False, True]
     mine.write_text(code)
-    assert launch(algos=algos).outcome.exit_code == 0
+    assert launch(algos=algos).result.exit_code == 0
 
 
 def test_a_package_that_changed_is_named(tmp_path):
@@ -231,7 +231,7 @@ def test_fresh_deletes_the_old_content(launch):
     (old.plan.run / "report").mkdir()
     run = launch(fresh=True)
 
-    assert run.outcome.exit_code == 0
+    assert run.result.exit_code == 0
     assert not (run.plan.run / "report").exists()
     assert attempts(run.plan.run / GRPO) == 1
     assert run.manifest["earlier"] == []
@@ -252,7 +252,7 @@ def test_reuse_links_finished_jobs_of_the_same_recipe(launch):
     old = launch({"frozen_lake/gspo/seed-0": "raise"}, name="old")
     run = launch(name="new", reuse=(old.plan.run,))
 
-    assert run.outcome.exit_code == 0
+    assert run.result.exit_code == 0
     assert (run.plan.run / GRPO / "attempts").samefile(old.plan.run / GRPO / "attempts")
     assert attempts(run.plan.run / GRPO) == attempts(run.plan.run / BC) == 1
     assert not (run.plan.run / GSPO / "pid").samefile(old.plan.run / GSPO / "pid")
@@ -276,7 +276,7 @@ def test_reuse_copies_where_files_cannot_be_linked(launch, monkeypatch):
     monkeypatch.setattr(os, "link", refuse)
     run = launch(name="new", algos="grpo", reuse=(old.plan.run,))
 
-    assert run.outcome.exit_code == 0
+    assert run.result.exit_code == 0
     assert not (run.plan.run / GRPO / "pid").samefile(old.plan.run / GRPO / "pid")
     assert (run.plan.run / GRPO / "pid").read_text() == (old.plan.run / GRPO / "pid").read_text()
 
@@ -293,8 +293,8 @@ def test_a_manifest_that_cannot_be_written_does_not_stop_the_jobs(launch, monkey
     monkeypatch.setattr(Manifest, "save", full)
     run = launch()
 
-    assert run.outcome.exit_code == 1
-    assert "could not be written" in run.outcome.failures["manifest.json"]
+    assert run.result.exit_code == 1
+    assert "could not be written" in run.result.failures["manifest.json"]
     assert run.status(GRPO).state == run.status(GSPO).state == "done"
 
 

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -171,12 +169,6 @@ def test_find_run_says_what_there_is(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(UsageError, match="is not a run folder"):
         find_run(tmp_path / "folder", tmp_path)
-
-
-def test_nothing_that_reads_records_imports_torch():
-    code = "import sys, arena.records.reader, arena.report; print('torch' in sys.modules)"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "False"
 
 
 def test_the_generator_refuses_columns_that_the_schema_lacks(tmp_path):

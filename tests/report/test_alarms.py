@@ -6,7 +6,16 @@ import pandas as pd
 import pytest
 
 from arena.analysis.detectors.examine import first_alarms, with_leads
-from arena.report.alarms import collapses, detectors_section, failed_checks, reason, verdicts_table
+from arena.report.alarms import (
+    Alarms,
+    collapses,
+    detectors_section,
+    failed_checks,
+    find_alarms,
+    reason,
+    verdicts_table,
+)
+from arena.report.style import method_styles
 from tests.report.test_panels import assert_labelled_inside, drawn  # noqa: F401
 
 #: env, algo, seed, detector, kind, status, first step, first critical step.
@@ -59,6 +68,24 @@ def test_the_first_critical_alarm_before_the_onset_is_looked_at(leads):
     assert reason("reference-kl", "warn", 14, 24) == "reference-kl warns, 10 steps before its collapse"
 
 
+def test_what_to_look_at_is_the_first_alarm_else_where_the_collapse_began(found, monkeypatch):
+    rows = [(*key, step) for key, step in ONSETS.items()]
+    rows += [("sokoban", "gspo", 0, 9.0), ("sokoban", "grpo", 0, None)]
+    summary = pd.DataFrame(rows, columns=["env", "algo", "seed", "collapse_step"])
+    monkeypatch.setattr("arena.report.alarms.examine_run", lambda cells: found)
+    alarms = find_alarms((), summary)
+    assert alarms.steps == {
+        ("sokoban", "cispo", 0): 18,
+        ("sokoban", "cispo", 1): 14,
+        ("sokoban", "gspo", 0): 9,
+    }
+    assert alarms.reasons == {
+        ("sokoban", "cispo", 0): "reference-kl is critical, 2 steps before its collapse",
+        ("sokoban", "cispo", 1): "reference-kl warns, 10 steps before its collapse",
+        ("sokoban", "gspo", 0): "where its collapse began",
+    }
+
+
 def test_the_first_page_says_what_warned_before(leads):
     rows = [(env, algo, seed, step) for (env, algo, seed), step in ONSETS.items()]
     rows += [("sokoban", "cispo", 2, None), ("sokoban", "grpo", 0, None)]
@@ -90,7 +117,9 @@ def test_the_table_has_the_worst_verdict_of_each_method(found):
 
 
 def test_the_timeline_has_marks_numbers_and_words(drawn, found, leads):  # noqa: F811
-    section = detectors_section(found, leads, {"sokoban": 40, "webshop": 40})
+    section = detectors_section(
+        Alarms(found, leads, {}, {}), {"sokoban": 40, "webshop": 40}, method_styles(found.algo)
+    )
     (figure,) = section.figures
     assert [p.title for p in figure.panels] == ["Sokoban", "WebShop"]
     assert figure.panels[0].alt == (
@@ -113,4 +142,4 @@ def test_the_timeline_has_marks_numbers_and_words(drawn, found, leads):  # noqa:
 
 
 def test_without_an_examined_cell_there_is_no_section(found):
-    assert detectors_section(found[:0], with_leads(found[:0], {}), {}) is None
+    assert detectors_section(Alarms(found[:0], with_leads(found[:0], {}), {}, {}), {}, {}) is None

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import pandas as pd
+
 from arena.claims import Claim, Outcome
 from arena.claims.base import not_run
 from arena.claims.published import Number
@@ -32,10 +34,10 @@ def test_tested_claims_stand_with_their_numbers_and_others_are_counted(monkeypat
     run = read_run(built.run)
     other = claim("other", not_run("part", "points", ()))
     monkeypatch.setattr(claims_table, "CLAIMS", {"other": other})
-    assert claims_section(run) is None
+    assert claims_section(run, pd.DataFrame()) is None
     found = Outcome("part", "reproduced", "why", "points", effect=3.25, low=1.0, high=5.5, seeds=(0, 1, 2))
     monkeypatch.setattr(claims_table, "CLAIMS", {"other": other, "tested": claim("tested", found)})
-    section = claims_section(run)
+    section = claims_section(run, pd.DataFrame())
     assert (
         section.note
         == "1 of 2 claims could not be tested on these cells; arena claims synthetic says what they need."

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, decoders, models
 from arena.records.reader import read_run
 from arena.report.build import render_html, render_pdf
 from arena.report.content import compose_report
-from arena.report.microscope import HUES, SHOWN, _gradient, channels, colour
+from arena.report.microscope import LEVELS, SHOWN, _gradient, channels, colour
 from tests.synthetic import Size, write_cell
 
 #: The words of ids 0 to 63, as hostile as tokens can be.
@@ -140,20 +140,25 @@ def test_each_lens_has_a_legend_of_the_levels_it_shows(scope):
             for c in token.classes.split()
             if c[0] == lens.key
         }
-        assert shown <= {level for level, _ in lens.legend}
-        assert {level for level, _ in lens.legend} - shown <= {0}
+        named = {level.number for level in lens.legend}
+        assert shown <= named
+        assert named - shown <= {0}
+
+
+def words(legend):
+    return [(level.number, level.label) for level in legend]
 
 
 def test_levels_and_their_words(run):
     tokens = recorded(run, "cispo", 16)[0].assign(energy=[-12.0, -11, -10, -9, -8, -7])
     ratio, energy, advantage, weight = channels(tokens)
     assert [ratio.level(v) for v in (-3, -1, -0.2, -0.009, 0.01, 0.06, math.nan)] == [-4, -4, -3, 0, 1, 2, 0]
-    assert ratio.legend([-3, 0, 0.3]) == ((-4, "below −1"), (0, "−0.01 to 0.01"), (3, "0.2 to 1"))
+    assert words(ratio.legend([-3, 0, 0.3])) == [(-4, "below −1"), (0, "−0.01 to 0.01"), (3, "0.2 to 1")]
     assert [energy.level(v) for v in tokens.energy] == [0, 1, 2, 3, 4, 4]
-    assert energy.legend([-12.0, -11, -7]) == ((0, "below −11"), (1, "−11 to −10"), (4, "above −8"))
+    assert words(energy.legend([-12.0, -11, -7])) == [(0, "below −11"), (1, "−11 to −10"), (4, "above −8")]
     assert [advantage.level(v) for v in (-2.4, -0.5, 0.0, 1.2)] == [-4, -2, 0, 3]
     assert [weight.level(v) for v in (0.1, 1.0, 1.3)] == [-4, 0, 3]
-    assert weight.legend([0.1, 1.3]) == ((-4, "below 0.5"), (3, "1.25 to 1.5"))
+    assert words(weight.legend([0.1, 1.3])) == [(-4, "below 0.5"), (3, "1.25 to 1.5")]
 
 
 def luminance(colour):
@@ -166,7 +171,18 @@ def test_ink_can_be_read_on_every_level():
     for level in (-4, -3, -2, -1, 1, 2, 3, 4):
         assert (luminance(colour(level)) + 0.05) / (luminance("#1f2328") + 0.05) > 5
     assert colour(0) == ""
-    assert len(HUES) == 4
+    assert sorted(LEVELS) == [-4, -3, -2, -1, 1, 2, 3, 4]
+
+
+def test_page_and_legend_have_the_same_colours(report, scope):
+    page = render_html(report)
+    for level, (hue, share) in LEVELS.items():
+        assert (
+            f".w{level} {{ background: color-mix(in srgb, var(--paper), {hue} {100 * share:.0f}%); }}" in page
+        )
+    fills = {level.number: level.fill for lens in scope.lenses for level in lens.legend}
+    assert fills == {number: colour(number) for number in fills}
+    assert len(fills) > 4
 
 
 def test_of_a_long_turn_the_tokens_around_the_most_extreme_one_are_shown(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 from arena.analysis.statistics import spread_over_seeds
 from arena.report import panels
 from arena.report.panels import Journey, Scale, journey_panel, line_panel, log_label, log_ticks, short_number
+from arena.report.style import method_styles
 from arena.report.wording import count, listing, percent, seeds_range, with_spread
 
 
@@ -66,13 +67,15 @@ def assert_labelled_inside(canvas, texts, boxes):
 def test_every_tick_of_a_log_panel_is_labelled_inside_it(drawn, limits, last):
     low, high = limits
     curve = pd.DataFrame({"algo": "grpo", "x": [0, last], "mean": [low, high], "low": low, "high": high})
-    line_panel(curve, Scale("training step", (0, last), limits, log=True))
+    line_panel(curve, Scale("training step", (0, last), limits, log=True), method_styles(["grpo"]))
     assert_labelled_inside(*drawn[0])
     assert not any(line.get_clip_on() for line in drawn[0][0].axes[0].lines)
 
 
 def test_the_last_tick_of_a_journey_is_inside_it(drawn):
-    journey_panel([Journey("grpo", 0.3, 1.0, 1.0, (1.0,))], Scale("success", (0, 1.0), (0, 1)))
+    journey_panel(
+        [Journey("grpo", 0.3, 1.0, 1.0, (1.0,))], Scale("success", (0, 1.0), (0, 1)), method_styles(["grpo"])
+    )
     assert "100 %" in drawn[0][1]
     assert_labelled_inside(*drawn[0])
 

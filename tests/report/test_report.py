@@ -1,6 +1,7 @@
 """What the report says is what the records hold, in HTML and PDF."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -8,14 +9,14 @@ import duckdb
 import pytest
 from pypdf import PdfReader
 
-from arena.algorithms.catalog import CATALOG
 from arena.analysis.tokens import GROUPS
 from arena.errors import UsageError
 from arena.records.files import write_json
 from arena.records.reader import read_run
 from arena.report import build_report
+from arena.report.build import render_pdf
 from arena.report.content import compose_report
-from arena.report.style import method_order, method_style
+from arena.report.document import RowGroup, Table
 from arena.report.token_figures import GROUP_COLOURS
 from tests.synthetic import Size, write_cell
 
@@ -249,8 +250,31 @@ def test_the_pdf_embeds_its_fonts_and_alternatives(built):
     assert reader.trailer["/Root"]["/MarkInfo"]["/Marked"]
 
 
+def test_the_heading_of_a_group_stands_with_its_rows_on_every_page(report, tmp_path):
+    names = [f"Group {k}" for k in range(40)]
+    for more in range(3):  # so that the pages end elsewhere
+        rows = (("method", "1.5\n1.0 to 2.0"),) * (1 + more)
+        table = Table("", ("Method", "Value"), tuple(RowGroup(name, rows) for name in names))
+        few = replace(report, summary=table, sections=(), overview=replace(report.overview, panels=()))
+        render_pdf(few, tmp_path / "few.pdf")
+        pages = [page.extract_text().splitlines() for page in PdfReader(tmp_path / "few.pdf").pages]
+        below = [page[k + 1] for page in pages for k, line in enumerate(page) if line in names]
+        assert len(below) >= 40
+        assert len([page for page in pages if set(page) & set(names)]) > 1
+        assert all(line.startswith("method") for line in below)
+
+
 def test_same_run_same_bytes(built, tmp_path):
-    html, pdf = build_report(built.run, tmp_path)
+    told = []
+    html, pdf = build_report(built.run, tmp_path, told.append)
+    assert told == [
+        f"reading 13 cells of {built.run}",
+        "examining them with detectors",
+        "drawing the figures of each environment",
+        "correlating energy with rewards",
+        "testing published claims",
+        "writing report.html and report.pdf",
+    ]
     assert html.read_bytes() == built.html.read_bytes()
     assert pdf.read_bytes() == built.pdf.read_bytes()
 
@@ -293,16 +317,6 @@ def test_an_empty_run_is_refused_and_leaves_nothing(tmp_path):
     with pytest.raises(UsageError, match="has no cells to report"):
         build_report(tmp_path / "r", tmp_path / "out")
     assert not (tmp_path / "out").exists()
-
-
-def test_methods_keep_their_style_in_every_report():
-    assert method_style("grpo").colour == "#0072B2"
-    assert method_style("gspo+gigpo:omega=0.5") == method_style("gspo+gigpo:omega=0.5")
-    known = [method_style(n) for n in ("grpo", "sampo", "actfocus", "cispo", "gspo")]
-    assert len({s.colour for s in known}) == len({s.marker for s in known}) == 5
-    assert method_style("grpo+seqmask") not in known
-    assert len({method_style(name) for name in CATALOG}) == len(CATALOG)
-    assert method_order(["zz", "cispo", "grpo", "aa", "grpo"]) == ["grpo", "cispo", "aa", "zz"]
 
 
 def test_every_group_has_its_own_colour():

@@ -41,7 +41,11 @@ def unless_rising(values: pd.Series) -> pd.Series:
 
 @dataclass(frozen=True)
 class Bound:
-    """A value is out of it that is beyond `limit` and beyond `factor` times the reference (None: not asked)."""
+    """A value is out of it that is beyond `limit` and beyond `factor` times the reference (None: not asked).
+
+    A detector's docstring says where its constants come from. Those that it calls a convention were set, not measured;
+    what they come to was counted afterwards (docs/detectors.md).
+    """
 
     factor: float | None = None
     limit: float | None = None
@@ -53,7 +57,8 @@ class Rule:
 
     `what`: the value, for people. `side`: whether values above or below are at fault. `reference`: the run's `start`
     (for what a healthy run keeps), the values just `before` (for what drifts in a healthy run), or none. `hold`:
-    values in a row that are out before the alarm; it is raised at the last of them.
+    values in a row that are out before the alarm; it is raised at the last of them. Two, because single steps far out
+    are common in healthy runs.
     """
 
     what: str

@@ -5,7 +5,7 @@ can rise all the while. Means of five steps are compared with those of the five 
 spread.
 
 Constants: two standard errors on both at once, two steps in a row; healthy GRPO cells of the CPU tier reach 2.07 in
-a single step.
+a single step. Critical, by convention: four.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import pandas as pd
 from arena.analysis.detectors.base import CellRecords, Detector, Status, Verdict
 from arena.analysis.detectors.causal import Bound, Rule
 
-#: Steps whose mean is compared with that of as many before them.
+#: Steps whose mean is compared with that of as many before them: those of the running mean in which
+#: `arena.analysis.degradation` looks for the onset of a collapse.
 STEPS = 5
 
 RULE = Rule(

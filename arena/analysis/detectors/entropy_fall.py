@@ -5,7 +5,7 @@ return rises is learning: a healthy TIR Math cell went to a third within its fir
 not above that of the steps before count.
 
 Constants: to 0.4 of what was before, because healthy GRPO cells of the CPU tier fall to 0.39 to 0.8 while they
-learn.
+learn. Critical, by convention: to half of that. No limit, as entropy depends on the vocabulary.
 """
 
 from __future__ import annotations

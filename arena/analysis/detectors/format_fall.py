@@ -4,7 +4,8 @@ The format was cloned, it is penalised, and every healthy run keeps it. A policy
 task; success falls with it, since what has no action does nothing.
 
 Constants: two steps in a row of healthy GRPO cells of the CPU tier stay below 0.042 invalid; a tenth is past that.
-Twice the start, because larger models may begin with more than that.
+Critical, by convention: three turns in ten. Twice the start at both levels, because larger models may begin with more
+than a tenth.
 """
 
 from __future__ import annotations

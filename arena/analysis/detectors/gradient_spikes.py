@@ -3,8 +3,8 @@
 Norms before clipping, mean over a step's mini-batches. Single spikes are left out: the k3 loss to the reference is
 heavy-tailed, and a healthy cell had 1,620 times the norm of its start for one step, without consequence.
 
-Constants: three steps in a row of healthy GRPO cells of the CPU tier stay below 2.7 times their start. No absolute
-limit: the norm's scale is that of the model.
+Constants: three steps in a row of healthy GRPO cells of the CPU tier stay below 2.7 times their start, so four times is
+past that. Critical, by convention: five times the warning's. No absolute limit: the norm's scale is that of the model.
 """
 
 from __future__ import annotations

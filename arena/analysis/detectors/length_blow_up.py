@@ -4,7 +4,8 @@ Tokens per turn. Length grows by itself where only the end token is pushed down 
 limit, where what is cut has no action.
 
 Constants: two steps in a row of healthy GRPO cells of the CPU tier stay below 1.13 times their start. Half as long
-again and twice as long are past that; a model that learns to think longer reaches them as well, and is worth a look.
+again and, critical, twice as long are past that, both by convention; a model that learns to think longer reaches them
+as well, and is worth a look.
 """
 
 from __future__ import annotations

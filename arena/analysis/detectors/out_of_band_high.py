@@ -3,7 +3,8 @@
 The other side of `out-of-band-low`. It grows in collapses as well, but less, and alone it is the good samples that
 the policy runs after.
 
-Constants: those of `out-of-band-low`; two steps in a row of healthy GRPO cells of the CPU tier stay below 0.0022.
+Constants: those of `out-of-band-low`, both levels; two steps in a row of healthy GRPO cells of the CPU tier stay below
+0.0022.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ ARLArena: in collapses the share of tokens outside the clip range grows and is m
 1.2 is the same for every method, whatever its clip.
 
 Constants: two steps in a row of healthy GRPO cells of the CPU tier stay below 0.0052 (their start has 0.0005 to
-0.003), so one token in a hundred is twice that.
+0.003), so one token in a hundred is twice that; four times the start, by convention, for runs that start higher.
+Critical, by convention: one token in twenty and ten times the start.
 """
 
 from __future__ import annotations

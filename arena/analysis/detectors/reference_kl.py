@@ -4,7 +4,8 @@ It grows in a healthy run, too, so it is compared with the steps just before, no
 no KL to the behaviour policy log this one where it is a loss.
 
 Constants: in two steps in a row healthy GRPO cells of the CPU tier have at most 0.17 nats a token, and at most 6
-times what was before only below 0.07; both at once is past what they do.
+times what was before only below 0.07; 0.1 and three times at once is past what they do. Critical, by convention: 0.5,
+three times the most that they have, and five times what was before.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ seq-rep-4 of Welleck et al.: the share of a response's sequences of four words t
 step's responses of four words and more.
 
 Constants: two steps in a row of healthy GRPO cells of the CPU tier stay below 0.046. A tenth and a third are
-repetition that a reader sees; twice the start, because some texts repeat by nature.
+repetition that a reader sees, a warning and critical; twice and four times the start, because some texts repeat by
+nature: how many times is a convention.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ stay changed; training moves them one after another. Of the logarithms of entrop
 gradient norm the second largest shift counts, in usual deviations from the steps before. A resume that lost nothing
 does not show.
 
-Constants: healthy GRPO cells of the CPU tier reach 2.8 usual deviations two steps in a row. Metrics that hardly move
-shift at once, so a deviation is at least 0.05, a twentieth of the value.
+Constants: healthy GRPO cells of the CPU tier reach 2.8 usual deviations two steps in a row, so three is past that.
+Critical, by convention: six. Metrics that hardly move shift at once, so a deviation is at least 0.05, a twentieth of
+the value.
 """
 
 from __future__ import annotations

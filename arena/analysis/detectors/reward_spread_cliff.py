@@ -4,8 +4,8 @@ RAGEN's echo trap: the spread of returns within groups falls off a cliff before 
 of a group have become the same. In a run that learns it falls as well, as more tasks are always solved: only steps
 whose return is not above that of the start count.
 
-Constants: to 0.6 and 0.3 of what was before within `WINDOW` steps, two in a row; no limit, as returns have any
-scale.
+Constants, by convention: to 0.6 and, critical, to half of that of what was before within `WINDOW` steps, two in a row;
+no limit, as returns have any scale.
 """
 
 from __future__ import annotations

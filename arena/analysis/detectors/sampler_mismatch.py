@@ -3,9 +3,9 @@
 The tail of |log-probability by the sampler - by the trainer|: its mean hides single tokens of which the sampled
 distribution is another one, and those break runs. Arena's own sampler agrees to rounding (at most 6e-5).
 
-Constants: 0.69 is the ratio 2 at which truncated importance sampling cuts off; 0.1 is a ratio of 1.1, past the
-rounding of half precision for single tokens. Three and ten times the start, because kernels of two libraries never
-agree.
+Constants: critical is 0.7, the ratio 2 at which truncated importance sampling cuts off; 0.1 is a ratio of 1.1, past
+the rounding of half precision for single tokens. Three and ten times the start, because kernels of two libraries never
+agree: how many times is a convention.
 """
 
 from __future__ import annotations

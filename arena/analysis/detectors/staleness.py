@@ -3,8 +3,9 @@
 ARLArena's staleness, measured: unequal ratios leave fewer samples than were drawn, n' = (sum w)^2 / sum w^2 of n
 tokens (effective sample size). The share that the last update of a step has lost is 0 where all ratios are equal.
 
-Constants: two steps in a row of healthy GRPO cells of the CPU tier lose at most 0.02, single ones up to 0.19; where
-it is a fifth for longer, few tokens decide the update.
+Constants: two steps in a row of healthy GRPO cells of the CPU tier lose at most 0.02, so 0.03 is past that; single ones
+lose up to 0.19, so a fifth, critical, is past what any did, and few tokens then decide the update. Four and ten times
+the start, by convention as in `out-of-band-low`.
 """
 
 from __future__ import annotations

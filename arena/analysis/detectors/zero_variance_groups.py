@@ -3,7 +3,8 @@
 Such groups have no advantage: their samples are paid for and teach nothing. Healthy cells end with up to 0.94 of
 them, all solved, so only steps whose return is not above that of the start count.
 
-Constants: above 0.7 less than a third of the batch teaches, above 0.9 less than a tenth.
+Constants: above 0.7 less than a third of the batch teaches, above 0.9, critical, less than a tenth. Both 1.5 times the
+start, by convention: tasks may be too easy or too hard from the beginning, and that is no change of the policy.
 """
 
 from __future__ import annotations

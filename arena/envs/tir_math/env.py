@@ -21,7 +21,7 @@ from arena.envs.base import TextEnv, split_of_content, split_of_seed, whole_numb
 from arena.envs.tir_math import problems
 from arena.envs.tir_math.grading import is_correct
 from arena.envs.tir_math.problems import TEMPLATES, Problem, spoken, unspoken
-from arena.envs.tir_math.sandbox import SANDBOXES, Limits, Outcome, bwrap_refusal
+from arena.envs.tir_math.sandbox import SANDBOXES, Execution, Limits, bwrap_refusal
 from arena.seeding import stream_seed
 
 LONGEST_PROGRAM = 4000
@@ -163,12 +163,12 @@ class TirMath(TextEnv):
             self._given = answer
             self._success = is_correct(answer, self.problem.answer)
         elif program is not None:
-            outcome = run(self.sandbox, program, self.limits)
-            admissible = outcome.parsed
+            execution = run(self.sandbox, program, self.limits)
+            admissible = execution.parsed
             if admissible:
-                self._outputs = (*self._outputs, _told(outcome))
+                self._outputs = (*self._outputs, _told(execution))
             else:
-                self._note = f"Your last program is not Python, so nothing was run. {outcome.error}".strip()
+                self._note = f"Your last program is not Python, so nothing was run. {execution.error}".strip()
         else:
             self._note = _VOID
         self._turns += 1
@@ -302,7 +302,7 @@ def understood(action: str) -> tuple[str | None, str | None]:
 
 
 @functools.lru_cache(maxsize=4096)
-def run(sandbox: str, program: str, limits: Limits) -> Outcome:
+def run(sandbox: str, program: str, limits: Limits) -> Execution:
     """What a program does in a sandbox; remembered, because tiny policies repeat themselves."""
     return SANDBOXES[sandbox](program, limits)
 
@@ -318,9 +318,9 @@ def _programs(problem: Problem, style: str) -> tuple[str, ...]:
     return tuple(_written(program, style) for program in (problem.program, *problem.wrong_programs()))
 
 
-def _told(outcome: Outcome) -> str:
+def _told(execution: Execution) -> str:
     """Output and error as one text."""
-    return "\n".join(part for part in (outcome.output, outcome.error) if part)
+    return "\n".join(part for part in (execution.output, execution.error) if part)
 
 
 def _in_words(output: str) -> str:

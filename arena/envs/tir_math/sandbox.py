@@ -71,7 +71,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Execution:
     """What a program did. `error` is one line and empty if it ran to its end; `parsed` is False if it is no Python."""
 
     output: str
@@ -83,7 +83,7 @@ class SandboxUnavailable(Exception):  # noqa: N818 (it says what is the case)
     """The sandbox that was asked for does not work on this machine; the message says why and what to do."""
 
 
-def run_in_monty(program: str, limits: Limits) -> Outcome:
+def run_in_monty(program: str, limits: Limits) -> Execution:
     """Run a program in Monty. Never raises because of the program; raises SandboxUnavailable after a fork."""
     printed = pydantic_monty.CollectString(max_bytes=_OUTPUT_BYTES)
     bounds: pydantic_monty.ResourceLimits = {
@@ -100,17 +100,17 @@ def run_in_monty(program: str, limits: Limits) -> Outcome:
                 # Once more, so that the message speaks of the program alone.
                 session.feed_run(program, print_callback=printed)
     except pydantic_monty.MontySyntaxError as error:
-        return Outcome("", _line(error.display("type-msg")), parsed=False)
+        return Execution("", _line(error.display("type-msg")), parsed=False)
     except pydantic_monty.MontyRuntimeError as error:
         return _failed(printed.output, error.display("type-msg"), limits)
     except pydantic_monty.MontyCrashedError as error:
         return _failed("", "TimeoutError:" if getattr(error, "timed_out", False) else "MemoryError:", limits)
     except pydantic_monty.MontyError as error:
         return _failed(printed.output, f"{type(error).__name__}: {error}", limits)
-    return Outcome(_shown(printed.output, limits))
+    return Execution(_shown(printed.output, limits))
 
 
-def run_in_bwrap(program: str, limits: Limits) -> Outcome:
+def run_in_bwrap(program: str, limits: Limits) -> Execution:
     """Run a program in full Python inside bubblewrap. Raises SandboxUnavailable where that does not work."""
     if reason := bwrap_refusal():
         raise SandboxUnavailable(reason)
@@ -118,12 +118,12 @@ def run_in_bwrap(program: str, limits: Limits) -> Outcome:
         code = _bwrapped(program, limits, out, err)
         output, error = _read(out), _read(err)
     if code == _SYNTAX_ERROR:
-        return Outcome("", _line(error), parsed=False)
+        return Execution("", _line(error), parsed=False)
     if code is None:
         return _failed("", "TimeoutError:", limits)
     if code:
         return _failed(output, error.strip().rpartition("\n")[2] or f"stopped with exit code {code}", limits)
-    return Outcome(_shown(output, limits))
+    return Execution(_shown(output, limits))
 
 
 @functools.cache
@@ -142,7 +142,7 @@ def bwrap_refusal() -> str:
 
 
 #: Name -> how a program is run. There is no entry without isolation.
-SANDBOXES: dict[str, Callable[[str, Limits], Outcome]] = {"monty": run_in_monty, "bwrap": run_in_bwrap}
+SANDBOXES: dict[str, Callable[[str, Limits], Execution]] = {"monty": run_in_monty, "bwrap": run_in_bwrap}
 
 
 def _bwrapped(program: str, limits: Limits, out: BinaryIO, err: BinaryIO) -> int | None:
@@ -185,13 +185,13 @@ def _read(file: BinaryIO) -> str:
     return file.read(_OUTPUT_BYTES).decode("utf-8", "replace")
 
 
-def _failed(output: str, error: str, limits: Limits) -> Outcome:
-    """An outcome whose text does not depend on how fast the machine is."""
+def _failed(output: str, error: str, limits: Limits) -> Execution:
+    """An execution whose text does not depend on how fast the machine is."""
     if error.startswith("TimeoutError:"):
-        return Outcome("", f"TimeoutError: stopped after {limits.seconds:g} seconds")
+        return Execution("", f"TimeoutError: stopped after {limits.seconds:g} seconds")
     if error.startswith("MemoryError:"):
-        return Outcome(_shown(output, limits), "MemoryError: too much memory or output")
-    return Outcome(_shown(output, limits), _line(error))
+        return Execution(_shown(output, limits), "MemoryError: too much memory or output")
+    return Execution(_shown(output, limits), _line(error))
 
 
 def _shown(output: str, limits: Limits) -> str:

@@ -6,9 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from arena.analysis.detectors import DETECTORS
 from arena.analysis.detectors.base import CellRecords, Detector, Status, Verdict
 from arena.analysis.detectors.examine import examine, examine_run
+from arena.analysis.detectors.statistical import REJECTED
 from arena.records.reader import read_run
+from arena.records.schema import TABLES
 from tests.synthetic import Size, write_run
 
 
@@ -42,6 +45,16 @@ def cells(tmp_path_factory):
 )
 def test_a_column_without_a_value_is_missing(cells, need, there):
     assert CellRecords.of(cells[0]).missing([need]) == ([] if there else [need])
+
+
+#: What a detector may name as read: anything else is never there, and the detector always SKIPPED.
+KNOWN = {"recipe", *TABLES} | {f"{name}.{c.name}" for name, table in TABLES.items() for c in table.columns}
+
+
+@pytest.mark.parametrize("detector", (DETECTORS | REJECTED).values(), ids=lambda d: d.name)
+def test_what_a_detector_reads_is_in_the_schema(detector):
+    assert set(detector.needs) - KNOWN == set()
+    assert detector.needs
 
 
 def test_bare_frames_have_what_they_hold():

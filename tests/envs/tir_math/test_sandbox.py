@@ -9,8 +9,8 @@ import pytest
 from arena.envs.tir_math import sandbox
 from arena.envs.tir_math.sandbox import (
     SANDBOXES,
+    Execution,
     Limits,
-    Outcome,
     SandboxUnavailable,
     bwrap_refusal,
     run_in_bwrap,
@@ -24,13 +24,13 @@ with_bwrap = pytest.mark.skipif(bool(bwrap_refusal()), reason=bwrap_refusal() or
 
 
 def test_a_program_prints():
-    assert run_in_monty("print(37 * 4 + 12)", FAST) == Outcome("160")
-    assert run_in_monty("import math; print(math.gcd(36, 24))\nprint(2)", FAST) == Outcome("12\n2")
-    assert run_in_monty("1 + 1", FAST) == Outcome("")
+    assert run_in_monty("print(37 * 4 + 12)", FAST) == Execution("160")
+    assert run_in_monty("import math; print(math.gcd(36, 24))\nprint(2)", FAST) == Execution("12\n2")
+    assert run_in_monty("1 + 1", FAST) == Execution("")
 
 
 def test_an_error_is_one_line_and_keeps_what_was_printed():
-    assert run_in_monty("print(1)\nx", FAST) == Outcome("1", "NameError: name 'x' is not defined")
+    assert run_in_monty("print(1)\nx", FAST) == Execution("1", "NameError: name 'x' is not defined")
 
 
 @pytest.mark.parametrize(
@@ -38,10 +38,10 @@ def test_an_error_is_one_line_and_keeps_what_was_printed():
     ["print(1", "no such action", "x = = 1", "print(\0)", "print('\ud800", "(" * 3000, "if 1:", "√"],
 )
 def test_what_is_no_python_is_not_run(program):
-    outcome = run_in_monty(program, FAST)
-    assert not outcome.parsed
-    assert outcome.error.startswith("SyntaxError")
-    assert "None" not in outcome.error
+    execution = run_in_monty(program, FAST)
+    assert not execution.parsed
+    assert execution.error.startswith("SyntaxError")
+    assert "None" not in execution.error
 
 
 @pytest.mark.parametrize(
@@ -72,11 +72,11 @@ def test_what_is_no_python_is_not_run(program):
     ],
 )
 def test_monty_refuses(program, error):
-    outcome = run_in_monty(program, Limits(seconds=2.0, memory=32))
-    assert outcome.parsed
-    assert outcome.output == ""
-    assert outcome.error.startswith(error)
-    assert run_in_monty("print(1)", FAST) == Outcome("1")
+    execution = run_in_monty(program, Limits(seconds=2.0, memory=32))
+    assert execution.parsed
+    assert execution.output == ""
+    assert execution.error.startswith(error)
+    assert run_in_monty("print(1)", FAST) == Execution("1")
 
 
 @pytest.mark.parametrize(
@@ -91,20 +91,20 @@ def test_monty_refuses(program, error):
 )
 def test_monty_stops_what_does_not_end(program):
     start = time.monotonic()
-    outcome = run_in_monty(program, FAST)
-    assert outcome == Outcome("", "TimeoutError: stopped after 0.3 seconds")
+    execution = run_in_monty(program, FAST)
+    assert execution == Execution("", "TimeoutError: stopped after 0.3 seconds")
     assert time.monotonic() - start < 5
-    assert run_in_monty("print(1)", FAST) == Outcome("1")
+    assert run_in_monty("print(1)", FAST) == Execution("1")
 
 
 def test_a_worker_that_dies_is_replaced():
-    outcome = run_in_monty("x = 10**4000\nfor i in range(100): x = x * x", FAST)
-    assert outcome.error.split(":")[0] in ("TimeoutError", "MemoryError")
-    assert run_in_monty("print(1)", FAST) == Outcome("1")
+    execution = run_in_monty("x = 10**4000\nfor i in range(100): x = x * x", FAST)
+    assert execution.error.split(":")[0] in ("TimeoutError", "MemoryError")
+    assert run_in_monty("print(1)", FAST) == Execution("1")
 
 
 def test_output_is_cut():
-    assert run_in_monty("print('x' * 1000)", FAST) == Outcome("x" * 200 + "... (800 more characters)")
+    assert run_in_monty("print('x' * 1000)", FAST) == Execution("x" * 200 + "... (800 more characters)")
     flood = run_in_monty("for i in range(10**9): print('x' * 1000)", FAST)
     assert flood.error
     assert len(flood.output) < 300
@@ -115,8 +115,8 @@ def test_output_is_printable_ascii():
 
 
 def test_the_value_of_the_last_line_is_not_sent():
-    assert run_in_monty("[0] * 100_000", FAST) == Outcome("")
-    assert run_in_monty("class A:\n  def __repr__(self): return 1 / 0\nA()", FAST) == Outcome("")
+    assert run_in_monty("[0] * 100_000", FAST) == Execution("")
+    assert run_in_monty("class A:\n  def __repr__(self): return 1 / 0\nA()", FAST) == Execution("")
 
 
 def test_a_program_has_one_outcome():
@@ -126,7 +126,7 @@ def test_a_program_has_one_outcome():
 
 
 def test_nothing_is_left_from_the_program_before():
-    assert run_in_monty("x = 1\nprint(x)", FAST) == Outcome("1")
+    assert run_in_monty("x = 1\nprint(x)", FAST) == Execution("1")
     assert run_in_monty("print(x)", FAST).error == "NameError: name 'x' is not defined"
 
 
@@ -141,7 +141,7 @@ def test_monty_works_in_threads():
         thread.start()
     for thread in threads:
         thread.join()
-    assert outcomes == {number: Outcome(str(number * 2)) for number in range(8)}
+    assert outcomes == {number: Execution(str(number * 2)) for number in range(8)}
 
 
 def _child(queue):
@@ -152,14 +152,14 @@ def _child(queue):
 
 
 def test_a_fork_of_a_process_that_ran_programs_is_refused():
-    assert run_in_monty("print(1)", FAST) == Outcome("1")
+    assert run_in_monty("print(1)", FAST) == Execution("1")
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     child = context.Process(target=_child, args=(queue,))
     child.start()
     assert "start worker processes by 'spawn'" in queue.get(timeout=30)
     child.join()
-    assert run_in_monty("print(3)", FAST) == Outcome("3")
+    assert run_in_monty("print(3)", FAST) == Execution("3")
 
 
 def test_there_is_no_way_without_a_sandbox():
@@ -197,9 +197,9 @@ def test_bwrap_is_refused_where_it_does_not_work(monkeypatch, tmp_path):
 def test_bwrap_runs_full_python_with_packages():
     assert run_in_bwrap(
         "import sympy; print(sympy.factorint(360))", Limits(seconds=60, memory=1024)
-    ) == Outcome("{2: 3, 3: 2, 5: 1}")
+    ) == Execution("{2: 3, 3: 2, 5: 1}")
     assert run_in_bwrap("print(1", SLOW).parsed is False
-    assert run_in_bwrap("print(1)\nx", SLOW) == Outcome("1", "NameError: name 'x' is not defined")
+    assert run_in_bwrap("print(1)\nx", SLOW) == Execution("1", "NameError: name 'x' is not defined")
 
 
 @with_bwrap
@@ -227,10 +227,10 @@ def test_bwrap_refuses(program, error):
 @with_bwrap
 def test_bwrap_hides_the_machine(monkeypatch):
     monkeypatch.setenv("ARENA_SECRET", "42")
-    outcome = run_in_bwrap(
+    execution = run_in_bwrap(
         "import os; print('ARENA_SECRET' in os.environ, os.getuid(), os.listdir('/tmp'))", SLOW
     )
-    assert outcome == Outcome("False 65534 []")
+    assert execution == Execution("False 65534 []")
 
 
 @with_bwrap

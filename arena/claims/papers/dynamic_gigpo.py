@@ -2,8 +2,8 @@
 
 from arena.claims.base import Claim
 from arena.claims.contrast import FINAL, Contrast, Side
+from arena.claims.papers.settings import AGENT_ENVS, ARLARENA, CPU
 from arena.claims.published import number
-from arena.claims.settings import AGENT_ENVS, ARLARENA, CPU
 
 CLAIM = Claim(
     name="dynamic-gigpo",

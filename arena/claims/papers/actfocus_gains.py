@@ -2,8 +2,8 @@
 
 from arena.claims.base import Claim
 from arena.claims.contrast import FALL, FINAL, Contrast, Side
+from arena.claims.papers.settings import ACTFOCUS, ACTFOCUS_ENVS, CPU
 from arena.claims.published import number
-from arena.claims.settings import ACTFOCUS, ACTFOCUS_ENVS, CPU
 
 _GAIN = "final-step success gain over uniform (points)"
 

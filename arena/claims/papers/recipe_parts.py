@@ -2,7 +2,7 @@
 
 from arena.claims.base import Claim
 from arena.claims.contrast import FINAL, Contrast, Side
-from arena.claims.settings import ARLARENA, STRESS, STRESS_ENVS
+from arena.claims.papers.settings import ARLARENA, STRESS, STRESS_ENVS
 
 #: The standard recipe under stress: that tier has no KL, so it is given back.
 _KL = "kl.coef=0.01"

@@ -2,8 +2,8 @@
 
 from arena.claims.base import Claim
 from arena.claims.contrast import FINAL, Contrast, Side
+from arena.claims.papers.settings import ARLARENA, ARLARENA_ENVS, CPU
 from arena.claims.published import number
-from arena.claims.settings import ARLARENA, ARLARENA_ENVS, CPU
 
 CLAIM = Claim(
     name="loss-aggregation",

@@ -2,7 +2,7 @@
 
 from arena.claims.base import Claim
 from arena.claims.kl_share import ShareRises
-from arena.claims.settings import ARLARENA, STRESS, STRESS_ENVS, TOLERANT
+from arena.claims.papers.settings import ARLARENA, STRESS, STRESS_ENVS, TOLERANT
 
 CLAIM = Claim(
     name="negative-kl-share",

@@ -2,8 +2,8 @@
 
 from arena.claims.base import Claim
 from arena.claims.contrast import FINAL, Contrast, Side
+from arena.claims.papers.settings import ARLARENA, STRESS, STRESS_ENVS
 from arena.claims.published import number
-from arena.claims.settings import ARLARENA, STRESS, STRESS_ENVS
 
 #: Half and twice the tier's rollout and mini-batches, over twice and half its steps: the episodes of a mini-batch, and
 #: the episodes, updates, learning rates and evaluations of the whole run are the same.

@@ -2,8 +2,8 @@
 
 from arena.claims.base import Claim
 from arena.claims.contrast import LOST, Contrast, Side
+from arena.claims.papers.settings import ARLARENA, SEQUENCE_LEVEL, STRESS, STRESS_ENVS, TOLERANT
 from arena.claims.published import number
-from arena.claims.settings import ARLARENA, SEQUENCE_LEVEL, STRESS, STRESS_ENVS, TOLERANT
 
 _TABLE = "arlarena_table3"
 

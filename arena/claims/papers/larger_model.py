@@ -2,8 +2,8 @@
 
 from arena.claims.base import Claim
 from arena.claims.contrast import LOST, Contrast, Side
+from arena.claims.papers.settings import ARLARENA, SEQUENCE_LEVEL, STRESS, STRESS_ENVS, TOLERANT
 from arena.claims.published import number
-from arena.claims.settings import ARLARENA, SEQUENCE_LEVEL, STRESS, STRESS_ENVS, TOLERANT
 
 #: 2.9 times the weights of the tier's model (width 64, 2 layers): 313,584 against 106,496 with FrozenLake's vocabulary.
 LARGER = ("model.hidden_size=96", "model.num_layers=3", "model.intermediate_size=192")

@@ -2,8 +2,8 @@
 
 from arena.claims.base import Claim
 from arena.claims.contrast import FINAL, Contrast, Side
+from arena.claims.papers.settings import ACTFOCUS, CPU
 from arena.claims.published import number
-from arena.claims.settings import ACTFOCUS, CPU
 
 #: The default of `actfocus` is 0.1, and a spec that gives a default is the same method under another name.
 _LOW, _HIGH = Side(("actfocus",)), Side(("actfocus:alpha=0.3",))

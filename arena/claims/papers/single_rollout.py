@@ -2,8 +2,8 @@
 
 from arena.claims.base import Claim
 from arena.claims.contrast import FINAL, SECONDS, STATE, Contrast, Side
+from arena.claims.papers.settings import CPU, SAPO_SR, SAPO_SR_ENVS
 from arena.claims.published import number
-from arena.claims.settings import CPU, SAPO_SR, SAPO_SR_ENVS
 
 _SIDES = (Side(("sapo-sr",)), Side(("ppo-turn",)))
 

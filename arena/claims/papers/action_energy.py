@@ -2,8 +2,8 @@
 
 from arena.claims.base import Claim
 from arena.claims.energy_correlation import EnergyCorrelation
+from arena.claims.papers.settings import ACTFOCUS, ACTFOCUS_ENVS, CPU
 from arena.claims.published import number
-from arena.claims.settings import ACTFOCUS, ACTFOCUS_ENVS, CPU
 
 CLAIM = Claim(
     name="action-energy",
