@@ -57,6 +57,7 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -
         counters = Counters(step, counters.tokens_sampled + row["tokens_sampled"])
         before = time.perf_counter()
         if step % recipe.eval.every == 0 or step == recipe.steps:
+            progress(step - 1, recipe.steps, success, "evaluation")
             evaluation = evaluate(model, cell.roller, recipe, step)
             eval_rows += evaluation
             write_rows(directory / "evals.parquet", "evals", eval_rows)
