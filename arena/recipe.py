@@ -226,7 +226,7 @@ class Recipe(Section):
     eval: EvalConfig = EvalConfig()
     record: RecordConfig = RecordConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
-    parts: dict[str, dict[str, int | float | str]] = Field(
+    parts: dict[str, dict[str, bool | int | float | str]] = Field(
         default_factory=dict, description="The tier's defaults for algorithm parts, e.g. sequence_clip."
     )
 
@@ -523,10 +523,21 @@ def version_of(name: str, entry: EntryPoint | None) -> dict[str, str]:
     return {name: f"{entry.dist.name}=={entry.dist.version}"} if entry and entry.dist else {}
 
 
+#: What a field takes, by the beginning of the error's type; others say it themselves.
+_TAKES = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "text",
+    "dict": "a table, as { key = value }",
+}
+
+
 def _explain(error: ValidationError) -> str:
     lines = []
     for item in error.errors():
         path = ".".join(str(part) for part in item["loc"])
+        kind = item["type"].split("_")[0]
         if item["type"] == "extra_forbidden":
             allowed = _fields_of(item["loc"][:-1])
             elsewhere = [name for name, _ in _settable()]
@@ -538,11 +549,20 @@ def _explain(error: ValidationError) -> str:
             lines.append(
                 f"recipe field {path} is a section: set its fields {fields}; given {item['input']!r}."
             )
+        elif (
+            item["loc"][0] == "parts" and kind in _TAKES and kind != "dict"
+        ):  # one error for each type allowed
+            path = ".".join(map(str, item["loc"][:3]))
+            lines.append(
+                f"recipe field {path} takes a number, a word, or true or false; given {item['input']!r}."
+            )
+        elif kind in _TAKES:
+            lines.append(f"recipe field {path} takes {_TAKES[kind]}; given {item['input']!r}.")
         else:
             lines.append(
                 f"recipe field {path}: {item['msg'][0].lower()}{item['msg'][1:]}; given {item['input']!r}."
             )
-    return "\n".join(lines)
+    return "\n".join(dict.fromkeys(lines))
 
 
 def _fields_of(path: Sequence[str | int]) -> list[str]:

@@ -590,7 +590,7 @@ def test_options_are_checked(options, message):
 
 def test_the_registry_names_wrong_options():
     with pytest.raises(
-        UsageError, match=r"unknown option of environment 'alfworld' 'task'\. Did you mean 'tasks'"
+        UsageError, match=r"unknown option 'task' of environment 'alfworld'\. Did you mean 'tasks'"
     ):
         make_env(EnvConfig(name="alfworld", options={"task": PLACE}))
 

@@ -107,7 +107,7 @@ def test_two_of_one_name_are_refused(mine):
         (
             (),
             "./mine.py:Lane",
-            "unknown environment of ./mine.py 'Lane'. Did you mean 'Line'? Allowed: Line.",
+            "unknown environment 'Lane' of ./mine.py. Did you mean 'Line'? Allowed: Line.",
         ),
         (
             (),
@@ -168,7 +168,7 @@ def test_wrong_ones(mine, change, spec, message):
 
 
 def test_refused_options_are_told_with_the_environments_name(mine):
-    with pytest.raises(UsageError, match="unknown option of environment 'line' 'cells'"):
+    with pytest.raises(UsageError, match="unknown option 'cells' of environment 'line'"):
         make_env(config(options={"cells": 3}))
 
 

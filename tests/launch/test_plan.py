@@ -180,7 +180,7 @@ def test_a_spec_with_a_slash_gets_one_folder(tmp_path, monkeypatch):
     [
         ({"algos": "grop"}, "--algos: unknown algorithm 'grop'. Did you mean 'grpo'? Allowed: "),
         ({"algos": "grpo,sapo"}, "--algos: 'sapo' names two different methods"),
-        ({"algos": "grpo:clip=3"}, "--algos: unknown parameter of 'grpo' 'clip'."),
+        ({"algos": "grpo:clip=3"}, "--algos: unknown parameter 'clip' of 'grpo'."),
         ({"algos": " , "}, "--algos is empty; given ' , '. Allowed: all, or a comma list of grpo, "),
         ({"envs": "sokobann"}, "--envs: unknown environment 'sokobann'. Did you mean 'sokoban'? Allowed: "),
         ({"tier": "gpuu"}, "--tier: unknown tier 'gpuu'. "),
@@ -201,14 +201,14 @@ def test_a_spec_with_a_slash_gets_one_folder(tmp_path, monkeypatch):
         ),
         ({"name": ""}, "--name takes letters"),
         ({"overrides": ("kl.coeff=1",)}, "unknown recipe field 'kl.coeff'. Did you mean 'kl.coef'?"),
-        ({"overrides": ("kl.coef=high",)}, "recipe field kl.coef: input should be a valid number"),
+        ({"overrides": ("kl.coef=high",)}, "recipe field kl.coef takes a number; given 'high'."),
         ({"overrides": ("kl.coef",)}, "--set takes section.key=value"),
         ({"overrides": ("seed=3",)}, "--set seed: use --seeds."),
         ({"overrides": ("env.name=sokoban",)}, "--set env.name: use --envs."),
         ({"overrides": ("env=sokoban",)}, "--set env=sokoban: use --envs."),
         (
             {"overrides": ("env.options.bogus=3",)},
-            "unknown option of environment 'frozen_lake' 'bogus'",
+            "unknown option 'bogus' of environment 'frozen_lake'",
         ),
         (
             {"overrides": ("bc.options.size=2",)},
