@@ -46,10 +46,15 @@ def check_folder(run: Path, fresh: bool) -> None:
 def locked(run: Path) -> Generator[int]:
     """Hold the run's lock, creating the folder; yields the file descriptor, for workers to share.
 
-    Raises UsageError if another launcher, or a worker of one, holds it.
+    Raises UsageError if another launcher, or a worker of one, holds it, and if the folder cannot be made.
     """
-    run.mkdir(parents=True, exist_ok=True)
-    fd = os.open(run / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+        fd = os.open(run / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise UsageError(
+            f"--runs-dir: {run} cannot be made or written to ({error.strerror}); give a folder that can."
+        ) from None
     try:
         _acquire(fd, run)
         os.ftruncate(fd, 0)
