@@ -73,7 +73,7 @@ def _acquire(fd: int, run: Path) -> None:
             if time.monotonic() > deadline:
                 holder = os.pread(fd, 32, 0).decode() or "unknown"
                 raise UsageError(
-                    f"run '{run.name}' is in use by another `arena run` (process {holder}). "
+                    f"'{run.name}' is in use by another arena process ({holder}). "
                     "Wait for it, stop it, or choose another --name."
                 ) from None
         time.sleep(0.05)

@@ -139,13 +139,15 @@ def without_beyond(stress: Stress, plans: Sequence[Plan]) -> list[Plan]:
 
 def run(stress: Stress, setup: Setup, announce: Callable[[int, float], None]) -> Outcome:
     """Run the points one after the other (`series.run`), leaving out what need not be run, and keep `stress.json`."""
-    return series.run(
-        stress.plans,
-        setup,
-        announce,
-        save=lambda: write_results(stress, setup.command),
-        narrow=lambda plans: without_beyond(stress, plans),
-    )
+    with folder.locked(stress.folder) as lock:  # between its points, too, and against `arena run --fresh`
+        return series.run(
+            stress.plans,
+            setup,
+            announce,
+            save=lambda: write_results(stress, setup.command),
+            narrow=lambda plans: without_beyond(stress, plans),
+            locks={stress.folder: lock},
+        )
 
 
 def write_results(stress: Stress, command: str) -> None:

@@ -154,9 +154,7 @@ def test_two_launchers_on_one_run_are_refused(launch, monkeypatch):
     run = launch()
     with (
         folder.locked(run.plan.run),
-        pytest.raises(
-            UsageError, match=rf"run 'r' is in use by another `arena run` \(process {os.getpid()}\)"
-        ),
+        pytest.raises(UsageError, match=rf"'r' is in use by another arena process \({os.getpid()}\)"),
     ):
         launch()
 
