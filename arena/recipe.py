@@ -57,9 +57,9 @@ GIVEN = {
 
 
 class Section(BaseModel):
-    """Frozen, and refuses unknown fields."""
+    """Frozen, and refuses unknown fields and values that are merely alike, such as true for 1."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
 
 
 class EnvConfig(Section):

@@ -275,6 +275,8 @@ def test_wrong_overrides(pairs, message):
             "recipe field kl.coef takes a number; given 'high'.\n"
             "recipe field record.enabled takes true or false; given 'maybe'.",
         ),
+        ({"kl": {"coef": True}}, "recipe field kl.coef takes a number; given True."),
+        ({"steps": 5.0}, "recipe field steps takes a whole number; given 5.0."),
         (
             {"parts": {"token_clip": {"clip_low": [1]}}},
             "recipe field parts.token_clip.clip_low takes a number, a word, or true or false; given [1].",
