@@ -510,6 +510,15 @@ def code_of(spec: str) -> dict[str, str]:
     return version_of(name, installed(ALGORITHM_ENTRY_POINTS).get(name))
 
 
+def check_code(spec: str, planned: Mapping[str, str], found: Mapping[str, str]) -> None:
+    """Raise UsageError, with the ways out, if a spec's code is not what the recipe was made with any more."""
+    if planned != found:
+        raise UsageError(
+            f"the code of '{spec}' changed since the run was planned: restore it and run this again; or, to train what "
+            "it is now, give another --name (`arena run` also has --reuse, for all that is the same, and --fresh)."
+        )
+
+
 def digest_of(path: str) -> str:
     """Twelve hex digits of a file's content. Raises UsageError if it cannot be read."""
     try:

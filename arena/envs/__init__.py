@@ -8,7 +8,7 @@ from importlib import import_module
 from arena.envs import user
 from arena.envs.base import TextEnv
 from arena.errors import UsageError, unknown_name
-from arena.recipe import ENV_ENTRY_POINTS, EnvConfig, digest_of, file_of, installed, version_of
+from arena.recipe import ENV_ENTRY_POINTS, EnvConfig, check_code, digest_of, file_of, installed, version_of
 
 #: Name -> "module:class". Imported on use, so that a listing stays fast.
 ENVS: dict[str, str] = {
@@ -56,11 +56,8 @@ def name_and_code(spec: str) -> tuple[str, dict[str, str]]:
 def make_env(config: EnvConfig) -> TextEnv:
     """Build an environment. Raises UsageError for options that it does not take, and if the code of one that is not
     Arena's own is not the recipe's any more."""
-    if config.code and _code_of(config.spec) != config.code:
-        raise UsageError(
-            f"the code of '{config.spec}' changed since the run was planned: restore it and run this again, or run it "
-            f"under another --name (was {config.code})."
-        )
+    if config.code:
+        check_code(config.spec, config.code, _code_of(config.spec))
     cls = env_class(config.spec)
     allowed = [name for name in inspect.signature(cls).parameters if name not in ("max_turns", "observation")]
     for option in config.options:

@@ -180,7 +180,7 @@ def _in_words(field: str, was: str, now: str) -> str:
         return f"{field}: {was} there, {now} now"
     path, _ = file_of(f"{name}:")
     if path:
-        return f"the file {path} has other content (digest {was} there, {now} now)"
+        return f"the file {path} has other content now"
     return f"the package that offers '{name}' is another: {was} there, {now} now"
 
 

@@ -714,6 +714,8 @@ def test_code_that_changed_since_the_run_was_planned_stops_the_cell(start, tmp_p
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text("x = 1")
     recipe = tiny("./mine.py:x", code={"./mine.py": "of other days"})
-    with pytest.raises(UsageError, match=r"the code of './mine.py:x' changed .*: restore it"):
+    with pytest.raises(
+        UsageError, match=r"the code of './mine.py:x' changed .*: restore it .* --name .*--fresh"
+    ):
         run_cell(recipe, tmp_path / "cell", start, silent)
     assert not (tmp_path / "cell").exists()
