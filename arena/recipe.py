@@ -22,6 +22,7 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
+    TypeAdapter,
     ValidationError,
     model_serializer,
     model_validator,
@@ -334,8 +335,8 @@ def method_sections(tree: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[st
 
 
 def field_values(tier: str) -> list[dict[str, Any]]:
-    """Every field that `--set` takes: its value in the tier, the environments' own where they differ, what the sections
-    for methods say (by "method", or "environment/method"), its meaning."""
+    """Every field that `--set` takes: its type as JSON Schema names it, its value in the tier, the environments' own
+    where they differ, what the sections for methods say (by "method", or "environment/method"), its meaning."""
     tree = load_tier(tier)
     methods = {f"{env}/{name}".lstrip("/"): own for (env, name), own in method_sections(tree).items()}
     per_env = tree.pop("envs", {})
@@ -348,6 +349,7 @@ def field_values(tier: str) -> list[dict[str, Any]]:
         rows.append(
             {
                 "field": path,
+                "type": _json_type(info),
                 "value": value,
                 "environments": {name: v for name, v in own.items() if v != value},
                 "algorithms": {
@@ -359,6 +361,11 @@ def field_values(tier: str) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _json_type(info: FieldInfo) -> str:
+    assert info.annotation is not None
+    return TypeAdapter(info.annotation).json_schema()["type"]
 
 
 def field_table(tier: str) -> list[dict[str, str]]:
