@@ -539,6 +539,11 @@ def version_of(name: str, entry: EntryPoint | None) -> dict[str, str]:
     return {name: f"{entry.dist.name}=={entry.dist.version}"} if entry and entry.dist else {}
 
 
+def package_of(entry: EntryPoint) -> str:
+    """For people: the package of an entry point and its version."""
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
+
+
 #: What a field takes, by the beginning of the error's type; others say it themselves.
 _TAKES = {
     "int": "a whole number",

@@ -33,7 +33,7 @@ from arena.algorithms.masking import Mask, SequenceMask
 from arena.algorithms.values import Critic, SharedValue
 from arena.algorithms.weighting import ActFocus, Weighting
 from arena.errors import UsageError, unknown_name
-from arena.recipe import ALGORITHM_ENTRY_POINTS, Recipe, installed, split_spec
+from arena.recipe import ALGORITHM_ENTRY_POINTS, Recipe, installed, package_of, split_spec
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ def table() -> list[dict[str, str]]:
 
 def _installed_row(entry: EntryPoint) -> dict[str, str]:
     """A method of a package, with the package as its source, and with what is wrong with it."""
-    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
+    package = package_of(entry)
     try:
         return _row(entry.name, user.load_entry_point(entry, Algorithm), package)
     except UsageError as error:

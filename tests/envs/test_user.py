@@ -186,6 +186,11 @@ def test_installed_environments(mine, monkeypatch):
         name_and_code("broken")
     with pytest.raises(UsageError, match=r"unknown environment 'walks'\. Did you mean 'walk'\?"):
         name_and_code("walks")
+    *ours, walk, broken = envs.table()
+    assert [row["name"] for row in ours] == list(envs.ENVS)
+    assert walk == {"name": "walk", "summary": "Walk along a line to the goal.", "source": "arena-line 1.2"}
+    assert (broken["name"], broken["summary"]) == ("broken", "-")
+    assert broken["source"].startswith("arena_env_plugin:Nothing: entry point 'broken' of arena.envs")
 
 
 def test_entry_points_are_those_of_the_group(monkeypatch):
