@@ -572,7 +572,7 @@ def test_options_do_not_leak_through_the_cache():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"engine": "thor"}, "engine must be 'native' or 'textworld', given 'thor'"),
+        ({"engine": "thor"}, "engine must be one of native, textworld, given 'thor'"),
         ({"tasks": "pick"}, "tasks must be some of pick_and_place_simple, .* given \\['pick'\\]"),
         ({"tasks": []}, "tasks must be some of"),
         ({"receptacles": 3}, "receptacles must be a whole number from 4 to 15, given 3"),

@@ -365,7 +365,7 @@ def test_options_do_not_leak_through_the_cache():
         ({"empty": 12}, "from 1 to 11"),
         ({"empty": True}, "empty"),
         ({"empty": 6, "max_turns": 5}, "at least 6 turns"),
-        ({"feedback": "all"}, "feedback must be 'none', 'rules' or 'full', given 'all'"),
+        ({"feedback": "all"}, "feedback must be one of none, rules, full, given 'all'"),
     ],
 )
 def test_options_are_checked(options, message):
