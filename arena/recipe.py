@@ -344,8 +344,8 @@ def field_values(tier: str) -> list[dict[str, Any]]:
     rows = []
     for path, info in _settable():
         default = info.get_default(call_default_factory=True)
-        value = _look_up(tree, path, default)
-        own = {name: _look_up(given, path, default) for name, given in trees.items()}
+        value = look_up(tree, path, default)
+        own = {name: look_up(given, path, default) for name, given in trees.items()}
         rows.append(
             {
                 "field": path,
@@ -355,7 +355,7 @@ def field_values(tier: str) -> list[dict[str, Any]]:
                 "algorithms": {
                     name: said
                     for name, section in methods.items()
-                    if (said := _look_up(section, path, None)) is not None
+                    if (said := look_up(section, path)) is not None
                 },
                 "meaning": info.description or "",
             }
@@ -392,7 +392,8 @@ def _leaves(section: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, F
             yield f"{prefix}{name}", info
 
 
-def _look_up(tree: Mapping[str, Any], path: str, default: Any) -> Any:
+def look_up(tree: Mapping[str, Any], path: str, default: Any = None) -> Any:
+    """The value at `section.field` of nested mappings; `default` if there is none."""
     value: Any = tree
     for part in path.split("."):
         if not isinstance(value, Mapping) or part not in value:
@@ -442,6 +443,15 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         old = merged.get(key)
         merged[key] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return merged
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as `section.field` -> value; an empty mapping is a value."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        path = f"{prefix}{key}"
+        flat |= flatten(value, f"{path}.") if isinstance(value, Mapping) and value else {path: value}
+    return flat
 
 
 def resolve(

@@ -15,7 +15,7 @@ from typing import Any
 
 from arena.errors import UsageError
 from arena.launch.jobs import Job
-from arena.recipe import file_of, is_start_field
+from arena.recipe import file_of, flatten, is_start_field
 from arena.records.files import Status, read_status, write_json
 
 LOCK = ".lock"
@@ -165,7 +165,7 @@ def write_recipe(job: Job) -> None:
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any], job: Job) -> list[str]:
-    was, now = _flat(old), _flat(new)
+    was, now = flatten(old), flatten(new)
     fields = [k for k in {**was, **now} if job.kind == "cell" or is_start_field(k)]
     return [
         _in_words(k, _shown(was, k), _shown(now, k))
@@ -189,14 +189,6 @@ _ABSENT = object()
 
 def _shown(fields: Mapping[str, Any], key: str) -> str:
     return json.dumps(fields[key]) if key in fields else "absent"
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        path = f"{prefix}{key}"
-        flat |= _flat(value, f"{path}.") if isinstance(value, Mapping) and value else {path: value}
-    return flat
 
 
 def reusable(job: Job, other: Path) -> Path | None:
