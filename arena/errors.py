@@ -13,10 +13,14 @@ class UsageError(ValueError):
 def unknown_name(
     kind: str, given: str, allowed: Iterable[str], hint: str = "", elsewhere: Iterable[str] = ()
 ) -> UsageError:
-    """A UsageError for a name that is not in a registry, with the nearest match: among `elsewhere`, too."""
+    """A UsageError for a name that is not in a registry, with the nearest match: among `elsewhere`, too.
+
+    `kind` is what the name is of, e.g. "tier", or "option of environment 'sokoban'".
+    """
+    what, of, owner = kind.partition(" of ")
     names = sorted(allowed)
     near = difflib.get_close_matches(given, [*names, *elsewhere], n=1, cutoff=0.5)
     guess = f" Did you mean '{near[0]}'?" if near else ""
     return UsageError(
-        f"unknown {kind} '{given}'.{guess} Allowed: {', '.join(names)}.{' ' + hint if hint else ''}"
+        f"unknown {what} '{given}'{of}{owner}.{guess} Allowed: {', '.join(names)}.{' ' + hint if hint else ''}"
     )

@@ -22,6 +22,7 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
+    TypeAdapter,
     ValidationError,
     model_serializer,
     model_validator,
@@ -57,9 +58,9 @@ GIVEN = {
 
 
 class Section(BaseModel):
-    """Frozen, and refuses unknown fields."""
+    """Frozen, and refuses unknown fields and values that are merely alike, such as true for 1."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
 
 
 class EnvConfig(Section):
@@ -226,7 +227,7 @@ class Recipe(Section):
     eval: EvalConfig = EvalConfig()
     record: RecordConfig = RecordConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
-    parts: dict[str, dict[str, int | float | str]] = Field(
+    parts: dict[str, dict[str, bool | int | float | str]] = Field(
         default_factory=dict, description="The tier's defaults for algorithm parts, e.g. sequence_clip."
     )
 
@@ -334,8 +335,8 @@ def method_sections(tree: Mapping[str, Any]) -> dict[tuple[str, str], Mapping[st
 
 
 def field_values(tier: str) -> list[dict[str, Any]]:
-    """Every field that `--set` takes: its value in the tier, the environments' own where they differ, what the sections
-    for methods say (by "method", or "environment/method"), its meaning."""
+    """Every field that `--set` takes: its type as JSON Schema names it, its value in the tier, the environments' own
+    where they differ, what the sections for methods say (by "method", or "environment/method"), its meaning."""
     tree = load_tier(tier)
     methods = {f"{env}/{name}".lstrip("/"): own for (env, name), own in method_sections(tree).items()}
     per_env = tree.pop("envs", {})
@@ -343,22 +344,28 @@ def field_values(tier: str) -> list[dict[str, Any]]:
     rows = []
     for path, info in _settable():
         default = info.get_default(call_default_factory=True)
-        value = _look_up(tree, path, default)
-        own = {name: _look_up(given, path, default) for name, given in trees.items()}
+        value = look_up(tree, path, default)
+        own = {name: look_up(given, path, default) for name, given in trees.items()}
         rows.append(
             {
                 "field": path,
+                "type": _json_type(info),
                 "value": value,
                 "environments": {name: v for name, v in own.items() if v != value},
                 "algorithms": {
                     name: said
                     for name, section in methods.items()
-                    if (said := _look_up(section, path, None)) is not None
+                    if (said := look_up(section, path)) is not None
                 },
                 "meaning": info.description or "",
             }
         )
     return rows
+
+
+def _json_type(info: FieldInfo) -> str:
+    assert info.annotation is not None
+    return TypeAdapter(info.annotation).json_schema()["type"]
 
 
 def field_table(tier: str) -> list[dict[str, str]]:
@@ -385,7 +392,8 @@ def _leaves(section: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, F
             yield f"{prefix}{name}", info
 
 
-def _look_up(tree: Mapping[str, Any], path: str, default: Any) -> Any:
+def look_up(tree: Mapping[str, Any], path: str, default: Any = None) -> Any:
+    """The value at `section.field` of nested mappings; `default` if there is none."""
     value: Any = tree
     for part in path.split("."):
         if not isinstance(value, Mapping) or part not in value:
@@ -435,6 +443,15 @@ def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
         old = merged.get(key)
         merged[key] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return merged
+
+
+def flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested mappings as `section.field` -> value; an empty mapping is a value."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        path = f"{prefix}{key}"
+        flat |= flatten(value, f"{path}.") if isinstance(value, Mapping) and value else {path: value}
+    return flat
 
 
 def resolve(
@@ -510,6 +527,15 @@ def code_of(spec: str) -> dict[str, str]:
     return version_of(name, installed(ALGORITHM_ENTRY_POINTS).get(name))
 
 
+def check_code(spec: str, planned: Mapping[str, str], found: Mapping[str, str]) -> None:
+    """Raise UsageError, with the ways out, if a spec's code is not what the recipe was made with any more."""
+    if planned != found:
+        raise UsageError(
+            f"the code of '{spec}' changed since the run was planned: restore it and run this again; or, to train what "
+            "it is now, give another --name (`arena run` also has --reuse, for all that is the same, and --fresh)."
+        )
+
+
 def digest_of(path: str) -> str:
     """Twelve hex digits of a file's content. Raises UsageError if it cannot be read."""
     try:
@@ -523,10 +549,26 @@ def version_of(name: str, entry: EntryPoint | None) -> dict[str, str]:
     return {name: f"{entry.dist.name}=={entry.dist.version}"} if entry and entry.dist else {}
 
 
+def package_of(entry: EntryPoint) -> str:
+    """For people: the package of an entry point and its version."""
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
+
+
+#: What a field takes, by the beginning of the error's type; others say it themselves.
+_TAKES = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "text",
+    "dict": "a table, as { key = value }",
+}
+
+
 def _explain(error: ValidationError) -> str:
     lines = []
     for item in error.errors():
         path = ".".join(str(part) for part in item["loc"])
+        kind = item["type"].split("_")[0]
         if item["type"] == "extra_forbidden":
             allowed = _fields_of(item["loc"][:-1])
             elsewhere = [name for name, _ in _settable()]
@@ -538,11 +580,20 @@ def _explain(error: ValidationError) -> str:
             lines.append(
                 f"recipe field {path} is a section: set its fields {fields}; given {item['input']!r}."
             )
+        elif (
+            item["loc"][0] == "parts" and kind in _TAKES and kind != "dict"
+        ):  # one error for each type allowed
+            path = ".".join(map(str, item["loc"][:3]))
+            lines.append(
+                f"recipe field {path} takes a number, a word, or true or false; given {item['input']!r}."
+            )
+        elif kind in _TAKES:
+            lines.append(f"recipe field {path} takes {_TAKES[kind]}; given {item['input']!r}.")
         else:
             lines.append(
                 f"recipe field {path}: {item['msg'][0].lower()}{item['msg'][1:]}; given {item['input']!r}."
             )
-    return "\n".join(lines)
+    return "\n".join(dict.fromkeys(lines))
 
 
 def _fields_of(path: Sequence[str | int]) -> list[str]:

@@ -20,13 +20,14 @@ import torch
 
 from arena.envs import ENVS
 from arena.recipe import parse_overrides, resolve
+from arena.training import Phase
 from arena.training.bc import clone
 from arena.training.cell import run_cell
 
 STEPS, ROUNDS = 6, 3
 
 
-def quiet(step: int, steps: int, success: float | None) -> None:
+def quiet(step: int, steps: int, success: float | None, phase: Phase = "steps", /) -> None:
     """No progress."""
 
 

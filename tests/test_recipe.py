@@ -267,7 +267,19 @@ def test_wrong_overrides(pairs, message):
         ({"kl": {"coef": -1}}, "recipe field kl.coef: input should be greater than or equal to 0; given -1."),
         (
             {"steps": "many"},
-            "recipe field steps: input should be a valid integer, unable to parse string as an integer; given 'many'.",
+            "recipe field steps takes a whole number; given 'many'.",
+        ),
+        (
+            {"record": {"enabled": "maybe"}, "env": {"options": 3}, "kl": {"coef": "high"}},
+            "recipe field env.options takes a table, as { key = value }; given 3.\n"
+            "recipe field kl.coef takes a number; given 'high'.\n"
+            "recipe field record.enabled takes true or false; given 'maybe'.",
+        ),
+        ({"kl": {"coef": True}}, "recipe field kl.coef takes a number; given True."),
+        ({"steps": 5.0}, "recipe field steps takes a whole number; given 5.0."),
+        (
+            {"parts": {"token_clip": {"clip_low": [1]}}},
+            "recipe field parts.token_clip.clip_low takes a number, a word, or true or false; given [1].",
         ),
         (
             {"env": {"observation": "long"}},

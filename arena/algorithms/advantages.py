@@ -254,9 +254,9 @@ class EMPG:
         return level.new_tensor([bonus.get((episode, turn + 1), 0.0) for episode, turn in keys])
 
 
-def _check_discounts(kind: str, gamma: float, lam: float) -> None:
+def _check_discounts(gamma: float, lam: float) -> None:
     if not (0 <= gamma <= 1 and 0 <= lam <= 1):
-        raise ValueError(f"{kind}:gamma and lam are from 0 to 1, given {gamma:g} and {lam:g}")
+        raise ValueError(f"gamma and lam must be from 0 to 1, given {gamma:g} and {lam:g}")
 
 
 @dataclass(frozen=True)
@@ -272,7 +272,7 @@ class TokenGAE:
     lam: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_discounts(self.kind, self.gamma, self.lam)
+        _check_discounts(self.gamma, self.lam)
 
     @property
     def summary(self) -> str:
@@ -307,7 +307,7 @@ class TurnGAE:
     lam: float = 0.95
 
     def __post_init__(self) -> None:
-        _check_discounts(self.kind, self.gamma, self.lam)
+        _check_discounts(self.gamma, self.lam)
 
     @property
     def summary(self) -> str:

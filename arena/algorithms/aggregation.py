@@ -118,7 +118,7 @@ class FixedLength:
 
     def __post_init__(self) -> None:
         if self.length < 0:
-            raise ValueError(f"fixed_length:length must not be negative, given {self.length}")
+            raise ValueError(f"length must not be negative, given {self.length}")
 
     @property
     def summary(self) -> str:
@@ -136,7 +136,7 @@ class FixedLength:
         """sum(w v) / (sequences x length). Raises ValueError for a length of 0."""
         if not self.length:
             raise ValueError(
-                "fixed_length:length is 0, the cap on sampled tokens of a recipe, and here is no recipe: "
+                "the length is 0, the cap on sampled tokens of a recipe, and here is no recipe: "
                 "give a length, as in get_algorithm('dr-grpo:length=48')"
             )
         return units.sum(values * weight).sum() / (max(sequences, 1.0) * self.length)

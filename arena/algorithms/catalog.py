@@ -33,7 +33,7 @@ from arena.algorithms.masking import Mask, SequenceMask
 from arena.algorithms.values import Critic, SharedValue
 from arena.algorithms.weighting import ActFocus, Weighting
 from arena.errors import UsageError, unknown_name
-from arena.recipe import ALGORITHM_ENTRY_POINTS, Recipe, installed, split_spec
+from arena.recipe import ALGORITHM_ENTRY_POINTS, Recipe, installed, package_of, split_spec
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,9 @@ _PARTS = tuple(f.name for f in dataclasses.fields(Algorithm) if f.compare)
 _TITLES = {"clip": "ratio and clip"}
 
 
-def get_algorithm(spec: str, parts: Mapping[str, Mapping[str, int | float | str]] | None = None) -> Algorithm:
+def get_algorithm(
+    spec: str, parts: Mapping[str, Mapping[str, bool | int | float | str]] | None = None
+) -> Algorithm:
     """The algorithm of a spec. `parts` are a tier's defaults by part kind, e.g. {"sequence_clip": {...}}.
 
     Raises UsageError for unknown names, fields and values.
@@ -168,16 +170,17 @@ def _check_fit(algorithm: Algorithm, spec: str) -> None:
     reads = getattr(rule, "reads", None)
     if reads and value is None:
         raise UsageError(
-            f"algorithm '{spec}': {rule.kind} needs a value source, as 'ppo' and 'sapo-sr' have."
+            f"algorithm '{spec}': its advantage ({_summary(rule)}) needs a value source, as 'ppo' and 'sapo-sr' have."
         )
     if value is not None and reads is None:
         raise UsageError(
-            f"algorithm '{spec}': {rule.kind} does not read values, so the {value.kind} would have no effect; "
-            "begin with a method without one, such as grpo."
+            f"algorithm '{spec}': its advantage ({_summary(rule)}) does not read values, so its value source "
+            f"({_summary(value)}) would have no effect; begin with a method without one, such as grpo."
         )
     if isinstance(value, SharedValue) and reads == "token_value":
         raise UsageError(
-            f"algorithm '{spec}': {rule.kind} needs a value at every token, {value.kind} has two a turn."
+            f"algorithm '{spec}': its advantage ({_summary(rule)}) needs a value at every token, its value source "
+            f"({_summary(value)}) has two a turn."
         )
     if value is not None and value.single_rollout and getattr(algorithm.filter, "needs_group", False):
         raise UsageError(
@@ -200,7 +203,7 @@ def notices(algorithm: Algorithm) -> list[str]:
     return said
 
 
-def _check_kinds(parts: Mapping[str, Mapping[str, int | float | str]]) -> None:
+def _check_kinds(parts: Mapping[str, Mapping[str, bool | int | float | str]]) -> None:
     """Raise UsageError for a kind of part, or a field of one, that no method of the catalog has."""
     held = [getattr(a, f) for a in CATALOG.values() for f in _PARTS] + [
         make() for _, make in MODIFIERS.values()
@@ -208,10 +211,11 @@ def _check_kinds(parts: Mapping[str, Mapping[str, int | float | str]]) -> None:
     fields = {part.kind: _field_names(part) for part in held if part is not None}
     for kind, settings in parts.items():
         if kind not in fields:
-            raise unknown_name("kind of part", f"parts.{kind}", [f"parts.{name}" for name in fields])
+            raise unknown_name("recipe field", f"parts.{kind}", [f"parts.{name}" for name in fields])
         for key in settings:
             if key not in fields[kind]:
-                raise unknown_name(f"field of parts.{kind}", key, fields[kind] or ["(none)"])
+                allowed = [f"parts.{kind}.{name}" for name in fields[kind]]
+                raise unknown_name("recipe field", f"parts.{kind}.{key}", allowed or ["(none)"])
 
 
 def _named(name: str) -> Algorithm:
@@ -242,7 +246,7 @@ def table() -> list[dict[str, str]]:
 
 def _installed_row(entry: EntryPoint) -> dict[str, str]:
     """A method of a package, with the package as its source, and with what is wrong with it."""
-    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.value
+    package = package_of(entry)
     try:
         return _row(entry.name, user.load_entry_point(entry, Algorithm), package)
     except UsageError as error:
@@ -270,7 +274,12 @@ def modifier_table() -> list[dict[str, str]]:
 
 def _parameters(part: Any) -> list[str]:
     values = {f.name: getattr(part, f.name) for f in dataclasses.fields(part)}
-    return [f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in values.items()]
+    return [f"{key}={_as_text(value)}" for key, value in values.items()]
+
+
+def _as_text(value: Any) -> str:
+    """A value as a spec has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _split(text: str, spec: str) -> tuple[str, dict[str, str]]:
@@ -286,13 +295,13 @@ def _split(text: str, spec: str) -> tuple[str, dict[str, str]]:
     return name, settings
 
 
-def _tier_part(part: Any, parts: Mapping[str, Mapping[str, int | float | str]]) -> Any:
+def _tier_part(part: Any, parts: Mapping[str, Mapping[str, bool | int | float | str]]) -> Any:
     """The part with the tier's defaults for its kind, where it has its class's own: what a method sets stays."""
     own = {} if part is None else {f.name: f.default for f in dataclasses.fields(part)}
     settings = {} if part is None else parts.get(part.kind, {})
     for key, value in settings.items():
         if getattr(part, key) == own[key]:
-            part = _set(part, key, str(value), f"parts.{part.kind}")
+            part = _set(part, key, _as_text(value), f"recipe field parts.{part.kind}.{key}")
     return part
 
 
@@ -305,7 +314,7 @@ def _with_settings(
             allowed = [k for f in fields for k in _field_names(getattr(algorithm, f))]
             raise unknown_name(f"parameter of '{owner}'", key, allowed or ["(none)"])
         part = getattr(algorithm, holders[0])
-        algorithm = replace(algorithm, **{holders[0]: _set(part, key, text, owner)})
+        algorithm = replace(algorithm, **{holders[0]: _set(part, key, text, f"parameter {key} of '{owner}'")})
     return algorithm
 
 
@@ -313,26 +322,35 @@ def _field_names(part: Any) -> list[str]:
     return [] if part is None else [f.name for f in dataclasses.fields(part)]
 
 
-def _set(part: Any, key: str, text: str, owner: str) -> Any:
+#: What a parameter takes whose default is of a type.
+_TAKES = {
+    bool: "true or false",
+    int: "a whole number from 0",
+    float: "a finite number from 0",
+    str: "a word",
+}
+
+
+def _set(part: Any, key: str, text: str, what: str) -> Any:
+    """`part` with another value in its field `key`. Raises UsageError that begins with `what`."""
     kind = type(getattr(part, key))
+    if kind not in _TAKES:
+        raise UsageError(f"{what} cannot be set: its default is neither a number, a word nor true or false.")
+    value = _parse(text, kind)
+    if value is None:
+        raise UsageError(f"{what} takes {_TAKES[kind]}; given '{text}'.")
     try:
-        value = _parse(text, kind)
-        if isinstance(value, int | float) and not 0 <= value < math.inf:
-            raise ValueError("it must be finite and not negative")
         return replace(part, **{key: value})
     except ValueError as error:
-        raise UsageError(
-            f"parameter {key} of '{owner}' takes {kind.__name__}; given '{text}' ({error})."
-        ) from None
+        raise UsageError(f"{what}: {error}.") from None
 
 
-def _parse(text: str, kind: type) -> bool | int | float | str:
+def _parse(text: str, kind: type) -> bool | int | float | str | None:
+    """The value that `text` is, None if it is none of its kind."""
     if kind is bool:
-        if text not in ("true", "false"):
-            raise ValueError("true or false")
-        return text == "true"
-    if kind not in (int, float, str):
-        raise ValueError(
-            "it cannot be set in a spec: its default is neither a number, a word nor true or false"
-        )
-    return kind(text)
+        return {"true": True, "false": False}.get(text)
+    try:
+        value = kind(text)
+    except ValueError:
+        return None
+    return value if kind is str or 0 <= value < math.inf else None

@@ -170,7 +170,7 @@ class SoftGate:
 
     def __post_init__(self) -> None:
         if min(self.tau_pos, self.tau_neg) <= 0:
-            raise ValueError("soft_gate:tau_pos and tau_neg must be positive")
+            raise ValueError(f"tau_pos and tau_neg must be positive, given {self.tau_pos} and {self.tau_neg}")
 
     @property
     def summary(self) -> str:

@@ -23,7 +23,7 @@ class TruncatedImportance:
 
     def __post_init__(self) -> None:
         if self.cap <= 0:
-            raise ValueError("tis:cap must be positive: it would remove the whole loss")
+            raise ValueError(f"cap must be positive, or nothing is left of the loss; given {self.cap}")
 
     def __call__(
         self, old_logprob: Float[Tensor, "rows tokens"], sampler_logprob: Float[Tensor, "rows tokens"]

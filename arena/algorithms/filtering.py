@@ -46,9 +46,9 @@ class DynamicFilter:
 
     def __post_init__(self) -> None:
         if self.on not in ("success", "reward"):
-            raise ValueError(f"dynamic:on must be 'success' or 'reward', given '{self.on}'")
+            raise ValueError(f"on must be 'success' or 'reward', given '{self.on}'")
         if self.max_batches < 1:
-            raise ValueError(f"dynamic:max_batches must be at least 1, given {self.max_batches}")
+            raise ValueError(f"max_batches must be at least 1, given {self.max_batches}")
 
     @property
     def summary(self) -> str:

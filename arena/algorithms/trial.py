@@ -16,7 +16,8 @@ from arena.errors import UsageError
 
 
 def try_out(algorithm: Algorithm) -> None:
-    """Compute advantages of two episodes and a loss of two turns. Raises UsageError that names the part."""
+    """Compute advantages of two episodes, and a loss of two turns with its gradient. Raises UsageError that names the
+    part."""
     for part in ("aggregation", "advantage", "clip"):
         if not callable(getattr(algorithm, part)):
             raise UsageError(
@@ -42,6 +43,17 @@ def try_out(algorithm: Algorithm) -> None:
     if loss.shape or not loss.isfinite():
         raise UsageError(
             f"the loss of '{algorithm.name}' must be one finite number; on a toy batch it is {loss}."
+        )
+    gradient = torch.autograd.grad(loss, new, allow_unused=True)[0] if loss.requires_grad else None
+    if gradient is None:
+        raise UsageError(
+            f"the loss of '{algorithm.name}' has no gradient: the clip must compute with the log-probabilities it is "
+            "given first."
+        )
+    if not gradient.isfinite().all():
+        raise UsageError(
+            f"the gradient of '{algorithm.name}' must be finite; on a toy batch it is {gradient.flatten().tolist()}. "
+            "Is a parameter 0 that something is divided by?"
         )
 
 

@@ -49,7 +49,7 @@ class SharedValue:
 
     def __post_init__(self) -> None:
         if self.tau <= 0:
-            raise ValueError(f"shared_value:tau must be positive, given {self.tau}")
+            raise ValueError(f"tau must be positive, given {self.tau}")
 
     @property
     def summary(self) -> str:

@@ -66,9 +66,25 @@ class StressGrid:
         return sorted({point.updates for point in self.points})
 
 
+SCHEMA_VERSION = 1
+
+
 def grid_file(run: Path) -> Path:
     """Where a stress test says what it trains, and what came out."""
     return run / "stress.json"
+
+
+def grid_json(grid: StressGrid, about: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of `stress.json`: what `about` says of the launch, the grid, and each method's results so far."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        **about,
+        "envs": grid.envs,
+        "algos": grid.algos,
+        "seeds": grid.seeds,
+        "points": [asdict(point) for point in grid.points],
+        "results": [as_json(stability) for stability in stabilities(grid)],
+    }
 
 
 def read_grid(run: Path) -> StressGrid | None:
@@ -78,6 +94,8 @@ def read_grid(run: Path) -> StressGrid | None:
         return None
     try:
         fields = json.loads(path.read_text())
+        if fields["schema_version"] != SCHEMA_VERSION:
+            raise ValueError(f"schema_version {fields['schema_version']}, not {SCHEMA_VERSION}")
         points = tuple(Point(p["learning_rate"], p["updates"], p["run"]) for p in fields["points"])
         return StressGrid(run, *(tuple(fields[key]) for key in ("envs", "algos", "seeds")), points)
     except (ValueError, TypeError, KeyError) as error:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
-from arena.recipe import Recipe
+from arena.recipe import Recipe, flatten
 from arena.records.reader import Cell
 
 #: Recipe fields that name the cell, so that they differ by design.
@@ -18,15 +17,8 @@ ABSENT = "—"
 
 def flat_recipe(recipe: Recipe) -> dict[str, str]:
     """`section.field` -> its value as text, JSON where it is not a text; an empty mapping has no field."""
-
-    def walk(prefix: str, value: Any) -> Iterable[tuple[str, str]]:
-        if isinstance(value, Mapping):
-            for key, part in value.items():
-                yield from walk(f"{prefix}.{key}" if prefix else str(key), part)
-        else:
-            yield prefix, value if isinstance(value, str) else json.dumps(value)
-
-    return dict(walk("", recipe.model_dump(mode="json")))
+    fields = flatten(recipe.model_dump(mode="json"))
+    return {key: v if isinstance(v, str) else json.dumps(v) for key, v in fields.items() if v != {}}
 
 
 def recipe_values(cells: Iterable[Cell]) -> dict[str, set[str]]:

@@ -38,9 +38,9 @@ def modifiers(json: Json = False) -> None:
 @app.command()
 def envs(json: Json = False) -> None:
     """The environments."""
-    from arena.envs import ENVS, env_class
+    from arena.envs import table
 
-    show([{"name": name, "summary": env_class(name).summary} for name in ENVS], json)
+    show(table(), json)
 
 
 @app.command()

@@ -67,6 +67,14 @@ Steps = Annotated[
     int | None,
     typer.Option("--steps", help="Training steps. Default: the tier's.", metavar="N", parser=whole_number(1)),
 ]
+RunName = Annotated[
+    str | None,
+    typer.Option(
+        "--name",
+        help="Name of the run; an existing one is resumed. Default: from the tier and the time.",
+        metavar="NAME",
+    ),
+]
 Workers = Annotated[
     int | None,
     typer.Option(

@@ -16,6 +16,7 @@ from arena.cli.options import (
     Envs,
     NumSeeds,
     Overrides,
+    RunName,
     RunsDir,
     Seeds,
     Steps,
@@ -51,14 +52,7 @@ def run(
     num_seeds: NumSeeds = None,
     seeds: Seeds = None,
     steps: Steps = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            "--name",
-            help="Name of the run; an existing one is resumed. Default: tier and time.",
-            metavar="NAME",
-        ),
-    ] = None,
+    name: RunName = None,
     workers: Workers = None,
     runs_dir: RunsDir = DEFAULT_RUNS,
     overrides: Overrides = None,

@@ -18,6 +18,7 @@ from arena.cli.options import (
     Json,
     NumSeeds,
     Overrides,
+    RunName,
     RunsDir,
     Seeds,
     Steps,
@@ -65,14 +66,7 @@ def stress(
         ),
     ] = stressing.UPDATES,
     steps: Steps = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            "--name",
-            help="Name of the run; an existing one is resumed. Default: stress, tier and time.",
-            metavar="NAME",
-        ),
-    ] = None,
+    name: RunName = None,
     workers: Workers = None,
     runs_dir: RunsDir = DEFAULT_RUNS,
     overrides: Overrides = None,

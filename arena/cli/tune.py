@@ -15,6 +15,7 @@ from arena.cli.options import (
     Algos,
     Envs,
     Overrides,
+    RunName,
     RunsDir,
     Tier,
     Workers,
@@ -67,14 +68,7 @@ def tune(
             metavar="KEY=V,V",
         ),
     ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            "--name",
-            help="Name of the tune; an existing one is resumed. Default: tune, tier and time.",
-            metavar="NAME",
-        ),
-    ] = None,
+    name: RunName = None,
     workers: Workers = None,
     runs_dir: RunsDir = DEFAULT_RUNS,
     overrides: Overrides = None,

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import inspect
 from importlib import import_module
+from importlib.metadata import EntryPoint
 
 from arena.envs import user
 from arena.envs.base import TextEnv
 from arena.errors import UsageError, unknown_name
-from arena.recipe import ENV_ENTRY_POINTS, EnvConfig, digest_of, file_of, installed, version_of
+from arena.recipe import (
+    ENV_ENTRY_POINTS,
+    EnvConfig,
+    check_code,
+    digest_of,
+    file_of,
+    installed,
+    package_of,
+    version_of,
+)
 
 #: Name -> "module:class". Imported on use, so that a listing stays fast.
 ENVS: dict[str, str] = {
@@ -40,6 +50,22 @@ def env_class(spec: str) -> type[TextEnv]:
     return user.load_entry_point(others[spec])
 
 
+def table() -> list[dict[str, str]]:
+    """One row per environment, ours and installed ones, for `arena list envs`."""
+    ours = [{"name": name, "summary": env_class(name).summary, "source": "Arena"} for name in ENVS]
+    others = installed(ENV_ENTRY_POINTS).items()
+    return ours + [_installed_row(entry) for name, entry in others if name not in ENVS]
+
+
+def _installed_row(entry: EntryPoint) -> dict[str, str]:
+    """An environment of a package, with the package as its source, and with what is wrong with it."""
+    package = package_of(entry)
+    try:
+        return {"name": entry.name, "summary": user.load_entry_point(entry).summary, "source": package}
+    except UsageError as error:
+        return {"name": entry.name, "summary": "-", "source": f"{package}: {error}"}
+
+
 def name_and_code(spec: str) -> tuple[str, dict[str, str]]:
     """An environment's name, and what it is made of if it is not Arena's own: another content is another recipe.
 
@@ -56,11 +82,8 @@ def name_and_code(spec: str) -> tuple[str, dict[str, str]]:
 def make_env(config: EnvConfig) -> TextEnv:
     """Build an environment. Raises UsageError for options that it does not take, and if the code of one that is not
     Arena's own is not the recipe's any more."""
-    if config.code and _code_of(config.spec) != config.code:
-        raise UsageError(
-            f"the code of '{config.spec}' changed since the run was planned: restore it and run this again, or run it "
-            f"under another --name (was {config.code})."
-        )
+    if config.code:
+        check_code(config.spec, config.code, _code_of(config.spec))
     cls = env_class(config.spec)
     allowed = [name for name in inspect.signature(cls).parameters if name not in ("max_turns", "observation")]
     for option in config.options:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 import string
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Literal, TypeVar
 
 import gymnasium
 import numpy as np
@@ -21,6 +21,7 @@ from arena.errors import UsageError
 from arena.seeding import EVAL_SEED_START, stream_seed
 
 Split = Literal["train", "eval"]
+_Word = TypeVar("_Word", bound=str)
 
 _tasks: dict[tuple[Any, ...], Any] = {}
 
@@ -63,10 +64,8 @@ class TextEnv(gymnasium.Env[str, str]):
     def __init__(self, *, max_turns: int, observation: Literal["compact", "full"] = "compact") -> None:
         if max_turns < 1:
             raise ValueError(f"max_turns must be at least 1, given {max_turns}")
-        if observation not in ("compact", "full"):
-            raise ValueError(f"observation must be 'compact' or 'full', given {observation!r}")
         self.max_turns = max_turns
-        self.observation_style = observation
+        self.observation_style = one_of("observation", observation, ("compact", "full"))
         #: Whether an action in a state always has the same outcome; a subclass may set it to False.
         self.deterministic = True
         charset = "".join(sorted(set(string.printable) | set("√")))
@@ -159,4 +158,12 @@ def whole_number(what: str, value: int, low: int, high: int) -> int:
     """The option `what` if it is a whole number from `low` to `high`. Raises ValueError."""
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise ValueError(f"{what} must be a whole number from {low} to {high}, given {value!r}")
+    return value
+
+
+def one_of(what: str, value: _Word, allowed: Iterable[str]) -> _Word:
+    """The option `what` if it is one of those allowed. Raises ValueError."""
+    names = tuple(allowed)
+    if value not in names:
+        raise ValueError(f"{what} must be one of {', '.join(names)}, given {value!r}")
     return value

@@ -21,7 +21,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from arena.envs.base import TextEnv
+from arena.envs.base import TextEnv, one_of
 from arena.errors import UsageError
 
 EMPTY = "_"
@@ -236,13 +236,12 @@ class Sudoku(TextEnv):
             raise ValueError(
                 f"empty must be a whole number from 1 to {_MOST[size]} for size {size}, given {empty!r}"
             )
-        if feedback not in ("none", "rules", "full"):
-            raise ValueError(f"feedback must be 'none', 'rules' or 'full', given {feedback!r}")
+        self.feedback = one_of("feedback", feedback, ("none", "rules", "full"))
         if not 0 <= expert_rows <= 1:
             raise ValueError(f"expert_rows must be from 0 to 1, given {expert_rows!r}")
         if max_turns < empty:
             raise ValueError(f"{empty} empty cells need at least {empty} turns, max_turns is {max_turns}")
-        self.size, self.empty, self.feedback, self.expert_rows = size, empty, feedback, expert_rows
+        self.size, self.empty, self.expert_rows = size, empty, expert_rows
         self.board = board_of(size)
         self._puzzle: Puzzle | None = None
         self._values: list[int] = []

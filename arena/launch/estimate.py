@@ -20,17 +20,18 @@ from arena.launch.jobs import Job
 from arena.recipe import Recipe
 from arena.records.layout import place
 
-# Seconds per token (prompt and response) of one thread of a server core, model of the cpu tier. Measured: the
-# phases in steps.parquet of runs of that tier.
-_ROLLOUT = 3.6e-5
-_SCORING = 1.7e-5
-_UPDATE = 2.5e-5
+# Seconds per token (prompt and response) of one thread, model of the cpu tier, with a cell on every core: alone a cell
+# takes about 0.9 of it. In proportion to the phases of GRPO's cells, and so large that the cells of `make demo` come to
+# what they took in all (benchmarks/README.md); an environment may take half as long or half as long again.
+_ROLLOUT = 1.45e-5
+_SCORING = 1.25e-5
+_UPDATE = 1.8e-5
 #: Size of that model in weights outside the embedding; half of a token's cost does not depend on size.
 _REFERENCE_WEIGHTS = 82_000
 #: Seconds that a job needs whatever its recipe: tokenizer, model, files, first batches.
 _SECONDS_FIXED = 2.0
-#: Seconds per expert episode of a BC start.
-_EXPERT_EPISODE = 2e-3
+#: Seconds per expert episode of a BC start: 0.5e-3 (Sokoban) to 3e-3 (ALFWorld).
+_EXPERT_EPISODE = 1.2e-3
 
 #: Rounds that a dynamic filter samples on average: mean of `generation_batches` of SAMPO's cells in reports/demo.
 _FILTER_ROUNDS = 2.4

@@ -15,7 +15,7 @@ from typing import Any
 
 from arena.errors import UsageError
 from arena.launch.jobs import Job
-from arena.recipe import file_of, is_start_field
+from arena.recipe import file_of, flatten, is_start_field
 from arena.records.files import Status, read_status, write_json
 
 LOCK = ".lock"
@@ -46,10 +46,15 @@ def check_folder(run: Path, fresh: bool) -> None:
 def locked(run: Path) -> Generator[int]:
     """Hold the run's lock, creating the folder; yields the file descriptor, for workers to share.
 
-    Raises UsageError if another launcher, or a worker of one, holds it.
+    Raises UsageError if another launcher, or a worker of one, holds it, and if the folder cannot be made.
     """
-    run.mkdir(parents=True, exist_ok=True)
-    fd = os.open(run / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+        fd = os.open(run / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise UsageError(
+            f"--runs-dir: {run} cannot be made or written to ({error.strerror}); give a folder that can."
+        ) from None
     try:
         _acquire(fd, run)
         os.ftruncate(fd, 0)
@@ -68,7 +73,7 @@ def _acquire(fd: int, run: Path) -> None:
             if time.monotonic() > deadline:
                 holder = os.pread(fd, 32, 0).decode() or "unknown"
                 raise UsageError(
-                    f"run '{run.name}' is in use by another `arena run` (process {holder}). "
+                    f"'{run.name}' is in use by another arena process ({holder}). "
                     "Wait for it, stop it, or choose another --name."
                 ) from None
         time.sleep(0.05)
@@ -160,7 +165,7 @@ def write_recipe(job: Job) -> None:
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any], job: Job) -> list[str]:
-    was, now = _flat(old), _flat(new)
+    was, now = flatten(old), flatten(new)
     fields = [k for k in {**was, **now} if job.kind == "cell" or is_start_field(k)]
     return [
         _in_words(k, _shown(was, k), _shown(now, k))
@@ -175,7 +180,7 @@ def _in_words(field: str, was: str, now: str) -> str:
         return f"{field}: {was} there, {now} now"
     path, _ = file_of(f"{name}:")
     if path:
-        return f"the file {path} has other content (digest {was} there, {now} now)"
+        return f"the file {path} has other content now"
     return f"the package that offers '{name}' is another: {was} there, {now} now"
 
 
@@ -184,14 +189,6 @@ _ABSENT = object()
 
 def _shown(fields: Mapping[str, Any], key: str) -> str:
     return json.dumps(fields[key]) if key in fields else "absent"
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        path = f"{prefix}{key}"
-        flat |= _flat(value, f"{path}.") if isinstance(value, Mapping) and value else {path: value}
-    return flat
 
 
 def reusable(job: Job, other: Path) -> Path | None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from arena.recipe import Recipe
 from arena.records.layout import START, place
+from arena.training import Phase
 
 
 @dataclass(frozen=True)
@@ -66,11 +67,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Progress:
-    """Step `step` of `steps` is finished; `success` is the latest evaluation, None before the first."""
+    """How far a job is: what `arena.training.Progress` is called with."""
 
     step: int
     steps: int
     success: float | None
+    phase: Phase = "steps"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -61,13 +61,15 @@ class LaunchResult:
 
 @dataclass(frozen=True)
 class Setup:
-    """How to run a plan. `execute` is the job function, "module:function"; `reuse` are other runs."""
+    """How to run a plan. `execute` is the job function, "module:function"; `reuse` are other runs; `lock` is the file
+    descriptor of the run's lock, if the caller holds it."""
 
     workers: int
     command: str
     fresh: bool = False
     reuse: tuple[Path, ...] = ()
     execute: str = TRAIN
+    lock: int | None = None
 
 
 def pending(plan: Plan, reuse: Sequence[Path] = (), fresh: bool = False) -> list[Job]:
@@ -84,7 +86,8 @@ def _available(job: Job, reuse: Sequence[Path], fresh: bool) -> bool:
 def run(plan: Plan, setup: Setup, display: Display) -> LaunchResult:
     """Run the plan and keep its manifest. Raises UsageError, before anything is written, if it may not."""
     check_existing(plan, setup.fresh)
-    with folder.locked(plan.run) as lock, _signals() as stop:
+    held = folder.locked(plan.run) if setup.lock is None else nullcontext(setup.lock)
+    with held as lock, _signals() as stop:
         if setup.fresh:
             folder.clear(plan.run)
         elif says_done(plan.run, plan.jobs) and all(map(folder.is_done, plan.jobs)):

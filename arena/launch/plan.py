@@ -130,14 +130,21 @@ def check_existing(plan: Plan, fresh: bool) -> None:
 
 
 def _split(option: str, text: str, everything: Sequence[str]) -> list[str]:
-    """The names of a comma list, in order, once each; `all` stands for `everything`."""
+    """The names of a comma list, in order; `all` stands for `everything`. Raises UsageError for one given twice."""
     names = [part.strip() for part in text.split(",") if part.strip()]
     if not names:
         raise UsageError(
             f"{option} is empty; given '{text}'. Allowed: all, or a comma list of {', '.join(everything)}."
         )
     expanded = [n for name in names for n in (everything if name == "all" else [name])]
-    return list(dict.fromkeys(expanded))
+    _check_once(option, expanded, " (all holds it)" if "all" in names else "")
+    return expanded
+
+
+def _check_once(option: str, given: Sequence[object], note: str = "") -> None:
+    twice = next((each for k, each in enumerate(given) if each in given[:k]), None)
+    if twice is not None:
+        raise UsageError(f"{option}: '{twice}' is given twice{note}; give it once.")
 
 
 @contextmanager
@@ -227,7 +234,9 @@ def _seeds(options: Options) -> list[int]:
         raise UsageError(
             f"--seeds takes a comma list of whole numbers from 0, e.g. --seeds 3,4; given '{options.seeds}'."
         )
-    return list(dict.fromkeys(int(t) for t in texts))
+    found = [int(text) for text in texts]
+    _check_once("--seeds", found)
+    return found
 
 
 def run_name(given: str | None, tier: str) -> str:

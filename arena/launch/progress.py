@@ -22,6 +22,7 @@ from rich.text import Text
 from arena.launch.estimate import Task, makespan
 from arena.launch.jobs import Job, Progress
 from arena.launch.manifest import JobState
+from arena.training import Phase
 
 #: Widths of the live lines: 34 + 14 + 9 + 6 + 9 and four gaps of one make 76 columns.
 _LABEL, _BAR, _STEP, _SUCCESS, _LEFT = 34, 14, 9, 6, 9
@@ -29,6 +30,11 @@ _LABEL, _BAR, _STEP, _SUCCESS, _LEFT = 34, 14, 9, 6, 9
 #: Seconds between redraws, and the share of a job between two plain lines.
 _REDRAW = 0.5
 _PLAIN_SHARE = 0.1
+#: Seconds without a line of a job after which a log says that it collects demonstrations or evaluates.
+_PLAIN_PATIENCE = 10.0
+
+#: What stands in the place of the success while a job is not at its steps.
+_PHASES = {"demonstrations": "demos", "evaluation": "eval"}
 
 
 class Display(Protocol):
@@ -54,12 +60,16 @@ def make_display(tasks: Sequence[Task], workers: int, stream: TextIO | None = No
 
 @dataclass
 class _Running:
-    """A job on a worker. `first` is its first report: what comes before is not its pace."""
+    """A job on a worker. `first` is its first report of its phase: what comes before is not its pace; `heard` the time
+    of its last one, `counts` what `step` counts."""
 
     job: Job
     begun: float
     step: int
     steps: int
+    phase: Phase = "steps"
+    counts: Phase = "steps"
+    heard: float = 0.0
     first: tuple[float, int] | None = None
     last: tuple[float, int] | None = None
     success: float | None = None
@@ -92,9 +102,13 @@ class Clock:
     def progress(self, job: Job, news: Progress) -> _Running:
         """The job reported."""
         state = self.running[job.directory]
-        state.last = (time.monotonic(), news.step)
-        state.first = state.first or state.last
-        state.step, state.steps = news.step, news.steps
+        state.heard = time.monotonic()
+        if news.phase != "evaluation":  # which is part of the pace of steps
+            state.last = (state.heard, news.step)
+            if state.first is None or news.phase != state.counts:
+                state.first, state.counts = state.last, news.phase
+            state.step, state.steps = news.step, news.steps
+        state.phase = news.phase
         state.success = state.success if news.success is None else news.success
         return state
 
@@ -112,7 +126,7 @@ class Clock:
         return running
 
     def left(self, running: _Running) -> float | None:
-        """Seconds left for a running job; None before its pace is known."""
+        """Seconds left of what `counts` counts of a running job; None before its pace is known."""
         if running.first is None or running.last is None or running.last[1] <= running.first[1]:
             return None
         (t0, step0), (t1, step1) = running.first, running.last
@@ -126,7 +140,7 @@ class Clock:
         return makespan([Task(t.key, self._expected(t), t.needs) for t in self.waiting.values()], free)
 
     def _left_or_expected(self, running: _Running) -> float:
-        left = self.left(running)
+        left = None if running.counts == "demonstrations" else self.left(running)
         task = self.tasks.get(running.job.directory)
         if left is not None or task is None:
             return left or 0.0
@@ -138,12 +152,14 @@ class Clock:
 
 
 class PlainDisplay:
-    """Lines for logs: one when a job starts or ends, and one about every tenth of its steps."""
+    """Lines for logs: one when a job starts or ends, one about every tenth of its steps, and for demonstrations and
+    evaluations that take long."""
 
     def __init__(self, stream: TextIO, clock: Clock) -> None:
         self.stream = stream
         self.clock = clock
-        self._shown: dict[str, float] = {}
+        self._shown: dict[tuple[str, Phase], float] = {}
+        self._spoke: dict[str, float] = {}
 
     def open(self) -> None:
         """Nothing to prepare."""
@@ -151,34 +167,48 @@ class PlainDisplay:
     def started(self, job: Job, step: int) -> None:
         """One line."""
         self.clock.start(job, step)
-        self._line(f"{job.label}  {f'resumed after step {step}' if step else 'started'}")
+        self._say(job, f"resumed after step {step}" if step else "started")
 
     def progress(self, job: Job, news: Progress) -> None:
-        """One line about every tenth of the steps."""
+        """One line about every tenth of the steps, and of demonstrations that take long."""
         running = self.clock.progress(job, news)
-        share = news.step / max(1, news.steps)
-        before = self._shown.setdefault(job.label, share if news.step < news.steps else 0.0)
-        if share - before >= _PLAIN_SHARE and news.step < news.steps:
-            self._shown[job.label] = share
+        if news.phase != "evaluation" and self._is_due(job, news):
+            what = "step" if news.phase == "steps" else news.phase
             left = f"  {clock_text(self.clock.left(running))} left"
-            self._line(f"{job.label}  step {news.step}/{news.steps}{_success_text(running.success)}{left}")
+            self._say(job, f"{what} {news.step}/{news.steps}{_success_text(running.success)}{left}")
+
+    def _is_due(self, job: Job, news: Progress) -> bool:
+        share = news.step / max(1, news.steps)
+        key = (job.label, news.phase)
+        before = self._shown.setdefault(key, share if news.step < news.steps else 0.0)
+        quiet = time.monotonic() - self._spoke[job.label]
+        patience = 0.0 if news.phase == "steps" else _PLAIN_PATIENCE
+        due = news.step < news.steps and share - before >= _PLAIN_SHARE and quiet >= patience
+        if due:
+            self._shown[key] = share
+        return due
 
     def ended(self, job: Job, state: JobState, error: str | None) -> None:
         """One line, with the time left over all."""
         running = self.clock.end(job, state)
         took = f" in {clock_text(time.monotonic() - running.begun)}" if running else ""
         why = f": {error}" if error else _success_text(running.success if running else None)
-        self._line(f"{job.label}  {state}{took}{why}  [{_overall_text(self.clock)}]")
+        self._say(job, f"{state}{took}{why}  [{_overall_text(self.clock)}]")
 
     def tick(self) -> None:
-        """Lines are written when something happens."""
+        """One line for an evaluation that takes long."""
+        before = time.monotonic() - _PLAIN_PATIENCE
+        for running in self.clock.running.values():
+            if running.phase == "evaluation" and self._spoke[running.job.label] <= running.heard <= before:
+                self._say(running.job, "evaluating")
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def _line(self, text: str) -> None:
+    def _say(self, job: Job, text: str) -> None:
+        self._spoke[job.label] = time.monotonic()
         with suppress(OSError):  # a log that nobody reads or that has no room must not end the run
-            print(f"{time.strftime('%H:%M:%S')}  {text}", file=self.stream, flush=True)
+            print(f"{time.strftime('%H:%M:%S')}  {job.label}  {text}", file=self.stream, flush=True)
 
 
 class LiveDisplay:
@@ -241,11 +271,12 @@ class LiveDisplay:
         return Group(grid, Text(_overall_text(self.clock), style="dim"))
 
     def _row(self, running: _Running) -> tuple[Text | ProgressBar, ...]:
+        success = "" if running.success is None else f"{running.success:.2f}"
         return (
             Text(_fit(running.job.label, _LABEL)),
             ProgressBar(total=max(1, running.steps), completed=running.step, width=_BAR),
             Text(f"{running.step}/{running.steps}"),
-            Text("" if running.success is None else f"{running.success:.2f}", style="cyan"),
+            Text(_PHASES.get(running.phase, success), style="cyan"),
             Text(clock_text(self.clock.left(running)), style="dim"),
         )
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,8 +29,6 @@ from arena.records.files import write_json
 
 if TYPE_CHECKING:
     from arena.analysis.margin import Point, StressGrid
-
-SCHEMA_VERSION = 1
 
 LEARNING_RATES = "1,2,4,8"
 UPDATES = "1,2,4"
@@ -141,13 +139,15 @@ def without_beyond(stress: Stress, plans: Sequence[Plan]) -> list[Plan]:
 
 def run(stress: Stress, setup: Setup, announce: Callable[[int, float], None]) -> LaunchResult:
     """Run the points one after the other (`series.run`), leaving out what need not be run, and keep `stress.json`."""
-    return series.run(
-        stress.plans,
-        setup,
-        announce,
-        save=lambda: write_results(stress, setup.command),
-        narrow=lambda plans: without_beyond(stress, plans),
-    )
+    with folder.locked(stress.folder) as lock:  # between its points, too, and against `arena run --fresh`
+        return series.run(
+            stress.plans,
+            setup,
+            announce,
+            save=lambda: write_results(stress, setup.command),
+            narrow=lambda plans: without_beyond(stress, plans),
+            locks={stress.folder: lock},
+        )
 
 
 def write_results(stress: Stress, command: str) -> None:
@@ -159,20 +159,11 @@ def write_results(stress: Stress, command: str) -> None:
 
 def result_json(stress: Stress, command: str) -> dict[str, Any]:
     """The content of `stress.json`."""
-    from arena.analysis.margin import as_json, stabilities
+    from arena.analysis.margin import grid_json
 
-    grid = stress.grid
-    return {
-        "schema_version": SCHEMA_VERSION,
-        **about(grid.folder.name, command),
-        "tier": stress.options.tier,
-        "set": list(stress.options.overrides),
-        "envs": grid.envs,
-        "algos": grid.algos,
-        "seeds": grid.seeds,
-        "points": [asdict(point) for point in grid.points],
-        "results": [as_json(stability) for stability in stabilities(grid)],
-    }
+    options = stress.options
+    launch = {"tier": options.tier, "set": list(options.overrides)}
+    return grid_json(stress.grid, about(stress.folder.name, command) | launch)
 
 
 def point_warnings(stress: Stress) -> list[str]:

@@ -22,6 +22,7 @@ from arena.launch.overview import finished, warnings
 from arena.launch.plan import Options, Plan, build, check_given, check_runs_folder, run_name
 from arena.recipe import (
     base_of,
+    look_up,
     merge,
     method_sections,
     parse_overrides,
@@ -220,7 +221,7 @@ def _check_not_set(grid: Grid, overrides: Sequence[str]) -> None:
 def _check_starts(grid: Grid, trial: Plan) -> None:
     """Raise UsageError for a field that the start depends on: every method shares the start, whatever is chosen."""
     for field in grid:
-        if any(_look_up(start.recipe.start_fields(), field) is not None for start in trial.starts):
+        if any(look_up(start.recipe.start_fields(), field) is not None for start in trial.starts):
             raise UsageError(
                 f"--grid {field}: the start that all methods share depends on it, so it cannot be chosen for each of "
                 "them; compare runs (--set)."
@@ -299,17 +300,11 @@ def _scores(trial: Trial) -> dict[tuple[str, str], Score]:
 def _recipe_values(plan: Plan, env: str, algorithm: str, fields: Grid) -> dict[str, Any]:
     """The fields' values in the recipe of a method in an environment; None where a part's default holds."""
     recipe = next(c.recipe for c in plan.cells if (c.env, c.algorithm) == (env, algorithm))
-    return {field: _look_up(recipe.model_dump(mode="json"), field) for field in fields}
+    return {field: look_up(recipe.model_dump(mode="json"), field) for field in fields}
 
 
 def _tier_values(tune: Tune, env: str, algorithm: str) -> dict[str, Any]:
     return _recipe_values(tune.base, env, algorithm, tune.grid)
-
-
-def _look_up(tree: Any, path: str) -> Any:
-    for part in path.split("."):
-        tree = tree.get(part) if isinstance(tree, Mapping) else None
-    return tree
 
 
 def _values(settings: Mapping[str, str]) -> dict[str, Any]:

@@ -14,16 +14,14 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
 from importlib import import_module
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import NoReturn
 
 from arena.launch.jobs import Done, Failed, Job, Message, Progress
-
-#: What a job calls after each step: step, steps, latest success.
-Report = Callable[[int, int, float | None], None]
+from arena.training import Phase
+from arena.training import Progress as Report
 
 #: The job function of Arena itself.
 TRAIN = "arena.launch.worker:train"
@@ -68,8 +66,8 @@ def _listen(connection: Connection, jobs: SimpleQueue[Job]) -> None:
 
 
 def _perform(job: Job, execute: str, connection: Connection) -> Message:
-    def report(step: int, steps: int, success: float | None) -> None:
-        connection.send(Progress(step, steps, success))
+    def report(step: int, steps: int, success: float | None, phase: Phase = "steps", /) -> None:
+        connection.send(Progress(step, steps, success, phase))
 
     try:
         module, _, function = execute.partition(":")

@@ -40,7 +40,11 @@ class Demonstration:
     response: str
 
 
-def demonstrate(recipe: Recipe) -> tuple[list[Demonstration], float]:
+#: Reports while demonstrations are collected: enough for a bar.
+_REPORTS = 100
+
+
+def demonstrate(recipe: Recipe, progress: Progress) -> tuple[list[Demonstration], float]:
     """Turns of the expert's successful episodes, and the expert's success rate.
 
     Each action is replaced by a random admissible one with probability `bc.expert_noise`; what was done is what
@@ -50,7 +54,10 @@ def demonstrate(recipe: Recipe) -> tuple[list[Demonstration], float]:
     name, seed = recipe.env.name, recipe.seed
     kept: list[Demonstration] = []
     successes = 0
-    for episode in range(recipe.bc.episodes):
+    episodes = recipe.bc.episodes
+    for episode in range(episodes):
+        if episode % math.ceil(episodes / _REPORTS) == 0:
+            progress(episode, episodes, None, "demonstrations")
         task_seed = train_task_seed("bc", name, seed, episode)
         rng = np.random.default_rng(stream_seed("expert-noise", name, seed, episode))
         observation, info = env.reset(
@@ -72,7 +79,7 @@ def demonstrate(recipe: Recipe) -> tuple[list[Demonstration], float]:
         if info["success"]:
             successes += 1
             kept += turns
-    return kept, successes / recipe.bc.episodes
+    return kept, successes / episodes
 
 
 def shared_words(spec: str = "") -> list[str]:
@@ -94,12 +101,13 @@ def clone(recipe: Recipe, directory: Path, progress: Progress) -> None:
         shutil.rmtree(directory)
     steps = recipe.bc.steps
     write_status(directory, Status("running", recipe.start_hash, 0, steps))
-    demonstrations, expert_success = demonstrate(recipe)
+    demonstrations, expert_success = demonstrate(recipe, progress)
     codec = TextCodec(build_tokenizer(shared_words(recipe.env.spec)))
     model = build_model(recipe.model, codec.tokenizer, stream_seed("init", recipe.env.name, recipe.seed))
     metrics = _fit(model, codec, demonstrations, recipe, progress)
     model.eval()
     roller = Roller(recipe.env, recipe.rollout, codec)
+    progress(steps, steps, None, "evaluation")
     evals = evaluate(model, roller, recipe, step=0)
     save_policy(directory / "model", model, codec.tokenizer)
     write_rows(directory / "evals.parquet", "evals", evals)

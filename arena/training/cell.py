@@ -13,11 +13,10 @@ import torch
 from transformers import PreTrainedModel
 
 from arena.algorithms.catalog import Algorithm, algorithm_of
-from arena.errors import UsageError
 from arena.policy.model import frozen_copy, load_policy, save_policy
 from arena.policy.scoring import Scores
 from arena.policy.tokenizer import TextCodec
-from arena.recipe import Recipe, code_of
+from arena.recipe import Recipe, check_code, code_of
 from arena.records.files import Status, write_json, write_status
 from arena.records.schema import TABLES
 from arena.records.writer import write_rows
@@ -57,6 +56,7 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -
         counters = Counters(step, counters.tokens_sampled + row["tokens_sampled"])
         before = time.perf_counter()
         if step % recipe.eval.every == 0 or step == recipe.steps:
+            progress(step - 1, recipe.steps, success, "evaluation")
             evaluation = evaluate(model, cell.roller, recipe, step)
             eval_rows += evaluation
             write_rows(directory / "evals.parquet", "evals", eval_rows)
@@ -95,11 +95,7 @@ class _Cell:
     @staticmethod
     def open(recipe: Recipe, directory: Path, start: Path) -> _Cell:
         """Everything at the BC start. Raises UsageError if the algorithm's file is not the recipe's any more."""
-        if code_of(recipe.algorithm) != recipe.code:
-            raise UsageError(
-                f"the code of '{recipe.algorithm}' changed since the run was planned: restore it and run this again, "
-                f"or run it under another --name (was {recipe.code})."
-            )
+        check_code(recipe.algorithm, recipe.code, code_of(recipe.algorithm))
         model, tokenizer = load_policy(start / "model")
         codec = TextCodec(tokenizer)
         optimizer = torch.optim.AdamW(

@@ -33,7 +33,7 @@ def test_fixed_length_gives_every_token_the_same_share_and_sees_no_padding():
 
 def test_a_fixed_length_that_is_not_given_is_asked_for():
     inputs = LossInputs(ONES, ONES, ONES, MASK)
-    with pytest.raises(ValueError, match=r"fixed_length:length is 0, .*'dr-grpo:length=48'"):
+    with pytest.raises(ValueError, match=r"the length is 0, .*'dr-grpo:length=48'"):
         policy_loss(inputs, get_algorithm("dr-grpo"))
     loss = policy_loss(inputs, get_algorithm("dr-grpo:length=3")).loss
     assert float(loss) == pytest.approx(-6 / (2 * 3))  # six tokens, two sequences

@@ -166,25 +166,22 @@ ERRORS = {
     "": f"unknown algorithm ''. {REST}",
     "gspo+gigop": "unknown modifier 'gigop'. Did you mean 'gigpo'? "
     "Allowed: actfocus, dynamic, empg, gigpo, seqmask, tis. Given in 'gspo+gigop'.",
-    "grpo:clip_hgih=0.3": "unknown parameter of 'grpo' 'clip_hgih'. Did you mean 'clip_high'? "
+    "grpo:clip_hgih=0.3": "unknown parameter 'clip_hgih' of 'grpo'. Did you mean 'clip_high'? "
     "Allowed: clip_high, clip_low.",
-    "gspo+gigpo:delta=1": "unknown parameter of 'gigpo' 'delta'. Allowed: gamma, omega, step_penalty.",
+    "gspo+gigpo:delta=1": "unknown parameter 'delta' of 'gigpo'. Allowed: gamma, omega, step_penalty.",
     "gspo:clip_low": "algorithm 'gspo:clip_low': 'clip_low' is not key=value, as in 'gspo:clip_low=3e-4'.",
     "gspo:=3": "algorithm 'gspo:=3': '=3' is not key=value, as in 'gspo:clip_low=3e-4'.",
     "gspo:clip_low=": "algorithm 'gspo:clip_low=': 'clip_low=' is not key=value, as in 'gspo:clip_low=3e-4'.",
-    "gspo:clip_low=small": "parameter clip_low of 'gspo' takes float; given 'small' "
-    "(could not convert string to float: 'small').",
-    "gspo:clip_low=nan": "parameter clip_low of 'gspo' takes float; given 'nan' (it must be finite and not negative).",
-    "gspo:clip_low=-0.1": "parameter clip_low of 'gspo' takes float; given '-0.1' (it must be finite and not "
-    "negative).",
-    "grpo+gigpo:omega=inf": "parameter omega of 'gigpo' takes float; given 'inf' (it must be finite and not negative).",
+    "gspo:clip_low=small": "parameter clip_low of 'gspo' takes a finite number from 0; given 'small'.",
+    "gspo:clip_low=nan": "parameter clip_low of 'gspo' takes a finite number from 0; given 'nan'.",
+    "gspo:clip_low=-0.1": "parameter clip_low of 'gspo' takes a finite number from 0; given '-0.1'.",
+    "grpo+gigpo:omega=inf": "parameter omega of 'gigpo' takes a finite number from 0; given 'inf'.",
+    "gigpo:step_penalty=no": "parameter step_penalty of 'gigpo' takes true or false; given 'no'.",
     "gspo:clip_low=1:clip_low=2": "algorithm 'gspo:clip_low=1:clip_low=2': clip_low is given twice.",
-    "sampo:max_batches=2.5": "parameter max_batches of 'sampo' takes int; given '2.5' "
-    "(invalid literal for int() with base 10: '2.5').",
-    "sampo:max_batches=0": "parameter max_batches of 'sampo' takes int; given '0' "
-    "(dynamic:max_batches must be at least 1, given 0).",
-    "grpo+dynamic:on=turns": "parameter on of 'dynamic' takes str; given 'turns' "
-    "(dynamic:on must be 'success' or 'reward', given 'turns').",
+    "sampo:max_batches=2.5": "parameter max_batches of 'sampo' takes a whole number from 0; given '2.5'.",
+    "sampo:max_batches=0": "parameter max_batches of 'sampo': max_batches must be at least 1, given 0.",
+    "grpo+dynamic:on=turns": "parameter on of 'dynamic': on must be 'success' or 'reward', given 'turns'.",
+    "sapo-sr:tau=0": "parameter tau of 'sapo-sr': tau must be positive, given 0.0.",
     "sapo": "'sapo' names two different methods: soft adaptive policy optimisation (arXiv 2511.20347) is "
     "'sapo-soft', single-rollout autoregressive policy optimisation (arXiv 2608.19842) is 'sapo-sr'.",
 }
@@ -238,16 +235,25 @@ def test_every_method_has_a_page_and_a_row(name):
     assert f"| [`{name}`]({name}.md) |" in (folder / "README.md").read_text()
 
 
+def test_a_tiers_default_is_of_its_parameters_kind():
+    parts = {"gigpo": {"step_penalty": False}}
+    assert resolve("cpu", "sokoban", "gigpo", 0, {"parts": parts}).parts["gigpo"] == {"step_penalty": False}
+    assert get_algorithm("gigpo", parts) == get_algorithm("gigpo:step_penalty=false")
+    with pytest.raises(UsageError) as error:
+        get_algorithm("gigpo", {"gigpo": {"step_penalty": 0}})
+    assert str(error.value) == "recipe field parts.gigpo.step_penalty takes true or false; given '0'."
+
+
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
         (
             {"sequence_clp": {"clip_low": 1}},
-            "unknown kind of part 'parts.sequence_clp'. Did you mean",
+            "unknown recipe field 'parts.sequence_clp'. Did you mean 'parts.sequence_clip'?",
         ),
         (
             {"sequence_clip": {"clip_lo": 1}},
-            "unknown field of parts.sequence_clip 'clip_lo'. Did you mean",
+            "unknown recipe field 'parts.sequence_clip.clip_lo'. Did you mean 'parts.sequence_clip.clip_low'?",
         ),
     ],
 )
@@ -261,8 +267,14 @@ def test_wrong_tier_parts_are_refused_whether_or_not_the_method_has_them(parts, 
     ("spec", "reason"),
     [
         ("gspo+gigpo+empg", "'gigpo' and 'empg' both set the advantage"),
-        ("ppo+gigpo", "gigpo does not read values, so the critic would have no effect"),
-        ("sapo-sr+empg", "empg does not read values, so the shared_value would have no effect"),
+        (
+            "ppo+gigpo",
+            r"its advantage \(group-.*\) does not read values, so its value source \(critic model, clip 0.2\) would",
+        ),
+        (
+            "sapo-sr+empg",
+            r"its advantage \(entropy-.*\) does not read values, so its value source \(two reserved tokens, ",
+        ),
         ("sapo-sr+dynamic", "one trajectory a task has no group whose outcomes differ"),
     ],
 )
@@ -278,7 +290,7 @@ def test_an_advantage_that_reads_values_needs_a_source(tmp_path):
         "from arena.algorithms.catalog import CATALOG\n"
         "valueless = replace(CATALOG['ppo'], value=None)\n"
     )
-    with pytest.raises(UsageError, match="token_gae needs a value source"):
+    with pytest.raises(UsageError, match=r"its advantage \(token GAE .*\) needs a value source"):
         get_algorithm(f"{file}:valueless")
 
 

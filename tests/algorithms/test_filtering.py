@@ -32,7 +32,7 @@ def test_a_group_of_one_is_never_mixed():
 
 
 def test_wrong_parameters_are_refused():
-    with pytest.raises(ValueError, match="dynamic:on must be 'success' or 'reward', given 'turns'"):
+    with pytest.raises(ValueError, match=r"^on must be 'success' or 'reward', given 'turns'"):
         DynamicFilter(on="turns")
-    with pytest.raises(ValueError, match="dynamic:max_batches must be at least 1, given 0"):
+    with pytest.raises(ValueError, match=r"^max_batches must be at least 1, given 0"):
         DynamicFilter(max_batches=0)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from arena.algorithms.catalog import CATALOG, get_algorithm
+from arena.algorithms.clipping import Surrogate
 from arena.algorithms.trial import try_out
 from arena.errors import UsageError
 
@@ -24,6 +25,17 @@ class Part:
 
 def no_arguments():
     return None
+
+
+def squashed(width, logprob, old_logprob, advantage, units):
+    """The clip of the README's example: of width 0 its ratio is 1, and its gradient not a number."""
+    ratio = (width * ((logprob - old_logprob) / width).tanh()).exp()
+    never = units.mask.new_zeros(units.mask.shape)
+    return Surrogate(ratio * advantage, ratio.detach(), clipped_low=never, clipped_high=never)
+
+
+def standing(logprob, *rest):
+    return squashed(0.2, logprob.detach(), *rest)
 
 
 @pytest.mark.parametrize("name", [*CATALOG, "cispo+seqmask", "grpo+tis", "gspo+empg+actfocus"])
@@ -47,6 +59,11 @@ def test_every_method_works(name):
         (
             {"aggregation": Part(lambda values, *rest: values.sum() / torch.zeros(()))},
             "must be one finite number",
+        ),
+        ({"clip": Part(standing)}, "the loss of 'mine' has no gradient: the clip"),
+        (
+            {"clip": Part(lambda *given: squashed(0.0, *given))},
+            r"the gradient of 'mine' must be finite; .*\[nan",
         ),
     ],
 )

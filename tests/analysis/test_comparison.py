@@ -192,7 +192,7 @@ def test_names_of_nothing_get_a_guess(tmp_path):
         sides(tmp_path, "first", "secnod")
     with pytest.raises(
         UsageError,
-        match=r"unknown method of run 'first' 'smpo'. Did you mean 'sampo'\?.*first, second.*--run",
+        match=r"unknown method 'smpo' of run 'first'. Did you mean 'sampo'\?.*first, second.*--run",
     ):
         sides(tmp_path, "grpo", "smpo", run="first")
     with pytest.raises(UsageError, match=r"unknown run 'frist'. Did you mean 'first'\?"):

@@ -98,6 +98,9 @@ def test_few_or_unfinished_seeds(tmp_path):
 
 def test_a_run_without_a_grid_has_none_and_a_broken_one_is_named(tmp_path):
     assert read_grid(tmp_path) is None
-    (tmp_path / "stress.json").write_text("{}")
+    (tmp_path / "stress.json").write_text('{"schema_version": 0}')
+    with pytest.raises(UsageError, match=r"stress.json cannot be read \(.*schema_version 0, not 1"):
+        read_grid(tmp_path)
+    (tmp_path / "stress.json").write_text('{"schema_version": 1}')
     with pytest.raises(UsageError, match=r"stress\.json cannot be read \(KeyError\('points'\)\)"):
         read_grid(tmp_path)

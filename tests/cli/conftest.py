@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from arena.cli import main, run, stress, tune
+
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
@@ -49,3 +54,21 @@ def arena(
         return Result(int(end.value.code or 0), printed.out, printed.err)
 
     return type_
+
+
+@pytest.fixture
+def arena_process(runs: Path) -> Callable[..., subprocess.Popen[str]]:
+    """The same in a process of its own, which goes on."""
+
+    def start(*words: str, acts: dict[str, str]) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.cli.fake_arena", *words],
+            cwd=ROOT,
+            env=os.environ | {"FAKE_JOBS": json.dumps(acts)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+
+    return start

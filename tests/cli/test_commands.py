@@ -83,6 +83,9 @@ def test_fields_are_texts_for_people_and_values_for_programs(arena):
     assert rows["record.enabled"]["value"] is True
     assert rows["optim.minibatches"]["value"] == 4
     assert rows["env.options"]["value"] == {}
+    types = {"integer": int, "number": int | float, "boolean": bool, "string": str, "object": dict}
+    assert all(isinstance(row["value"], types[row["type"]]) for row in rows.values())
+    assert rows["kl.coef"]["type"] == "number"
     for name in ENVS:
         recipe = resolve("cpu", name, "grpo", 0).model_dump(mode="json")
         for field, row in rows.items():

@@ -77,7 +77,7 @@ def test_json(arena, runs):
     ("words", "told"),
     [
         (("a", "bb"), "unknown run 'bb'"),
-        (("grpo", "gspo"), "unknown method of run "),
+        (("grpo", "gspo"), "unknown method 'gspo' of run "),
         (("a", "c"), "A and B have no finished cell in common.\n  A, a: sokoban grpo, seed 0\n"),
         (("a", "b", "--temperature", "0"), "Temperatures it has: 0.5, 1."),
         (("a", "b", "--temperature", "-1"), "no evaluation at temperature -1"),

@@ -136,13 +136,16 @@ def test_another_recipe_is_refused_before_anything_changes(arena, runs):
     assert (runs / "r" / "manifest.json").read_text() == before
 
 
-def test_runs_dir_that_cannot_be_made_is_a_failure_without_traceback(arena, tmp_path):
+@pytest.mark.parametrize("command", ["run", "tune", "stress"])
+def test_a_runs_dir_that_cannot_be_made_is_refused(arena, tmp_path, command):
     (tmp_path / "file").write_text("")
-    result = arena(*SMALL, "--runs-dir", str(tmp_path / "file" / "below"))
-
-    assert result.code == 1
-    assert re.match(r"arena: error: .*file", result.err)
-    assert "Traceback" not in result.err
+    below = tmp_path / "file" / "below"
+    result = arena(command, *SMALL[1:], "--runs-dir", str(below))
+    assert (result.code, result.out) == (2, "")
+    assert result.err.endswith(
+        f"arena: error: --runs-dir: {below / 'r'} cannot be made or written to (Not a directory); "
+        "give a folder that can.\n"
+    )
 
 
 def test_files_where_folders_are_wanted_are_refused(arena, runs, tmp_path):

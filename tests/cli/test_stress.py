@@ -1,12 +1,14 @@
 """`arena stress` as typed, with fake jobs whose ends are known: tests/launch/stressed_jobs.py."""
 
 import json
+import signal
 
 import pytest
 
 from arena.recipe import resolve
 from tests.launch.fake_jobs import attempts
 from tests.launch.stressed_jobs import ENDS
+from tests.launch.test_signals import wait_for
 
 SMALL = (
     "stress", "--algos", "grpo,cispo", "--envs", "frozen_lake", "--num-seeds", "3", "--name", "s",
@@ -94,6 +96,26 @@ def test_a_failed_cell_leaves_its_seed_out_and_the_same_command_goes_on(arena, r
     assert "Run what failed again with:\n  arena stress --algos grpo" in result.out
     again = arena(*words, acts=acts)
     assert (again.code, "3 of 3" in again.out) == (0, True)
+
+
+def test_a_stress_test_holds_its_folder_at_every_point(arena, arena_process, runs):
+    words = [*SMALL, "--learning-rates", "1", "--updates", "1"]
+    words[2] = "grpo"
+    assert arena(*words).code == 0  # the tier's own cells are done: what follows is at another point
+    words[-3] = "1,2"
+    process = arena_process(*words, acts={"frozen_lake/grpo/seed-0": "wait once"})
+    cell = runs / "s/stress/lr-2-updates-1/cells/frozen_lake/grpo/seed-0"
+    wait_for((cell / "waiting").exists, "a cell to be at step 1", 30)
+    again = arena(*words)
+    fresh = arena("run", "--algos", "grpo", "--envs", "frozen_lake", "--name", "s", "--fresh")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    for refused in (again, fresh):
+        assert (refused.code, refused.out) == (2, "")
+        assert f"'s' is in use by another arena process ({process.pid})" in refused.err
+    assert (process.returncode, "Stopped by SIGINT" in out) == (1, True), err
+    assert arena(*words).code == 0
+    assert attempts(cell) == 2
 
 
 def test_dry_run_leaves_out_what_is_beyond_and_writes_nothing(arena, runs):

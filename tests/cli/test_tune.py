@@ -1,13 +1,9 @@
 """`arena tune` as typed, with fake jobs whose success is known: tests/launch/scored_jobs.py."""
 
 import json
-import os
 import re
 import signal
-import subprocess
-import sys
 import tomllib
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +11,6 @@ from arena.recipe import resolve
 from tests.launch.fake_jobs import attempts
 from tests.launch.test_signals import wait_for
 
-ROOT = Path(__file__).parents[2]
 SMALL = ("tune", "--algos", "grpo,cispo", "--envs", "frozen_lake", "--name", "t", "--workers", "1")
 
 
@@ -113,17 +108,8 @@ def test_failed_cells_leave_no_choice_and_the_same_command_goes_on(arena, runs):
     assert (third.code, third.out, third.err) == (0, again.out, "")
 
 
-def test_an_interrupted_tune_resumes_with_the_command_that_it_prints(arena, runs):
-    acts = {"frozen_lake/grpo/seed-1000": "wait once"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.cli.fake_arena", *SMALL],
-        cwd=ROOT,
-        env=os.environ | {"FAKE_JOBS": json.dumps(acts)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+def test_an_interrupted_tune_resumes_with_the_command_that_it_prints(arena, arena_process, runs):
+    process = arena_process(*SMALL, acts={"frozen_lake/grpo/seed-1000": "wait once"})
     cell = runs / "t" / "trial-0" / "cells" / "frozen_lake" / "grpo" / "seed-1000"
     wait_for((cell / "waiting").exists, "a cell to be at step 1", 30)
     busy = arena(*SMALL)
@@ -131,7 +117,7 @@ def test_an_interrupted_tune_resumes_with_the_command_that_it_prints(arena, runs
     out, err = process.communicate(timeout=20)
 
     assert busy.code == 2
-    assert "run 't' is in use by another" in busy.err
+    assert "'t' is in use by another arena process" in busy.err
     assert process.returncode == 1, err
     assert f"Stopped by SIGINT; resume with:\n  arena {' '.join(SMALL)}\n" in out
     assert not (runs / "t" / "trial-1").exists()

@@ -572,7 +572,7 @@ def test_options_do_not_leak_through_the_cache():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"engine": "thor"}, "engine must be 'native' or 'textworld', given 'thor'"),
+        ({"engine": "thor"}, "engine must be one of native, textworld, given 'thor'"),
         ({"tasks": "pick"}, "tasks must be some of pick_and_place_simple, .* given \\['pick'\\]"),
         ({"tasks": []}, "tasks must be some of"),
         ({"receptacles": 3}, "receptacles must be a whole number from 4 to 15, given 3"),
@@ -590,7 +590,7 @@ def test_options_are_checked(options, message):
 
 def test_the_registry_names_wrong_options():
     with pytest.raises(
-        UsageError, match=r"unknown option of environment 'alfworld' 'task'\. Did you mean 'tasks'"
+        UsageError, match=r"unknown option 'task' of environment 'alfworld'\. Did you mean 'tasks'"
     ):
         make_env(EnvConfig(name="alfworld", options={"task": PLACE}))
 

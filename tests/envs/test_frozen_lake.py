@@ -313,7 +313,7 @@ def test_options_are_checked(options, message):
 
 
 def test_the_registry_names_wrong_options():
-    with pytest.raises(UsageError, match="unknown option of environment 'frozen_lake' 'p'"):
+    with pytest.raises(UsageError, match="unknown option 'p' of environment 'frozen_lake'"):
         make_env(EnvConfig(name="frozen_lake", options={"p": 0.8}))
 
 

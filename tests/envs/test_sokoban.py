@@ -393,7 +393,7 @@ def test_options_are_checked(options, message):
 
 def test_the_registry_names_wrong_options():
     with pytest.raises(
-        UsageError, match=r"unknown option of environment 'sokoban' 'sizes'\. Did you mean 'size'"
+        UsageError, match=r"unknown option 'sizes' of environment 'sokoban'\. Did you mean 'size'"
     ):
         make_env(EnvConfig(name="sokoban", options={"sizes": 6}))
 

@@ -390,7 +390,7 @@ def test_options_do_not_leak_through_the_cache():
         ({"empty": True}, "empty"),
         ({"empty": 6, "max_turns": 5}, "at least 6 turns"),
         ({"expert_rows": 1.5}, "expert_rows must be from 0 to 1, given 1.5"),
-        ({"feedback": "all"}, "feedback must be 'none', 'rules' or 'full', given 'all'"),
+        ({"feedback": "all"}, "feedback must be one of none, rules, full, given 'all'"),
     ],
 )
 def test_options_are_checked(options, message):

@@ -107,7 +107,7 @@ def test_two_of_one_name_are_refused(mine):
         (
             (),
             "./mine.py:Lane",
-            "unknown environment of ./mine.py 'Lane'. Did you mean 'Line'? Allowed: Line.",
+            "unknown environment 'Lane' of ./mine.py. Did you mean 'Line'? Allowed: Line.",
         ),
         (
             (),
@@ -168,7 +168,7 @@ def test_wrong_ones(mine, change, spec, message):
 
 
 def test_refused_options_are_told_with_the_environments_name(mine):
-    with pytest.raises(UsageError, match="unknown option of environment 'line' 'cells'"):
+    with pytest.raises(UsageError, match="unknown option 'cells' of environment 'line'"):
         make_env(config(options={"cells": 3}))
 
 
@@ -186,6 +186,11 @@ def test_installed_environments(mine, monkeypatch):
         name_and_code("broken")
     with pytest.raises(UsageError, match=r"unknown environment 'walks'\. Did you mean 'walk'\?"):
         name_and_code("walks")
+    *ours, walk, broken = envs.table()
+    assert [row["name"] for row in ours] == list(envs.ENVS)
+    assert walk == {"name": "walk", "summary": "Walk along a line to the goal.", "source": "arena-line 1.2"}
+    assert (broken["name"], broken["summary"]) == ("broken", "-")
+    assert broken["source"].startswith("arena_env_plugin:Nothing: entry point 'broken' of arena.envs")
 
 
 def test_entry_points_are_those_of_the_group(monkeypatch):

@@ -641,7 +641,7 @@ def test_options_are_checked(options, message):
 
 def test_the_registry_names_wrong_options():
     with pytest.raises(
-        UsageError, match=r"unknown option of environment 'webshop' 'result'\. Did you mean 'results'"
+        UsageError, match=r"unknown option 'result' of environment 'webshop'\. Did you mean 'results'"
     ):
         make_env(EnvConfig(name="webshop", options={"result": 3}))
 

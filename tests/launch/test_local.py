@@ -1,7 +1,6 @@
 """Launches of fake jobs by real worker processes: what fails, what goes on, what is left on disk."""
 
 import errno
-import hashlib
 import json
 import os
 from dataclasses import replace
@@ -154,9 +153,7 @@ def test_two_launchers_on_one_run_are_refused(launch, monkeypatch):
     run = launch()
     with (
         folder.locked(run.plan.run),
-        pytest.raises(
-            UsageError, match=rf"run 'r' is in use by another `arena run` \(process {os.getpid()}\)"
-        ),
+        pytest.raises(UsageError, match=rf"'r' is in use by another arena process \({os.getpid()}\)"),
     ):
         launch()
 
@@ -198,8 +195,7 @@ def test_code_that_changed_is_told_in_words_and_the_ways_out_work(launch, tmp_pa
         launch(algos=algos)
     first, what, ways = str(error.value).splitlines()
     assert first == "the recipe of frozen_lake/./mine.py:x/seed-0 has changed since run 'r' was made:"
-    digests = [hashlib.sha256(text.encode()).hexdigest()[:12] for text in (code, code + "# changed\n")]
-    assert what == '  the file ./mine.py has other content (digest "{}" there, "{}" now)'.format(*digests)
+    assert what == "  the file ./mine.py has other content now"
     assert ways.startswith("Choose another --name (with --reuse r ")
     other = launch(name="other", algos=algos, reuse=(old.plan.run,))
     assert [row["reused"] is None for row in other.manifest["cells"]] == [False, True]

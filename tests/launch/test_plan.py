@@ -36,10 +36,26 @@ def test_cells_are_the_product_seed_by_seed():
     assert found.cells[-1].needs == found.starts[-1].directory == Path("runs/r/bc/frozen_lake/seed-1")
 
 
-def test_all_and_doubles():
-    assert labels(algos="all,grpo") == [f"frozen_lake/{name}/seed-0" for name in CATALOG]
-    assert [c.env for c in plan(envs="sokoban,all,sokoban").cells] == list(dict.fromkeys(["sokoban", *ENVS]))
-    assert labels(seeds="4,3,4") == ["frozen_lake/grpo/seed-4", "frozen_lake/grpo/seed-3"]
+def test_all_stands_for_every_name_and_seeds_keep_their_order():
+    assert labels(algos="all") == [f"frozen_lake/{name}/seed-0" for name in CATALOG]
+    assert [c.env for c in plan(envs="all").cells] == list(ENVS)
+    assert labels(seeds="4,3") == ["frozen_lake/grpo/seed-4", "frozen_lake/grpo/seed-3"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"algos": "grpo,gspo,grpo"}, "--algos: 'grpo' is given twice; give it once."),
+        ({"algos": "all,grpo"}, "--algos: 'grpo' is given twice (all holds it); give it once."),
+        ({"envs": "sokoban,sokoban"}, "--envs: 'sokoban' is given twice; give it once."),
+        ({"envs": "sokoban,all"}, "--envs: 'sokoban' is given twice (all holds it); give it once."),
+        ({"seeds": "4,3,04"}, "--seeds: '4' is given twice; give it once."),
+    ],
+)
+def test_what_is_given_twice_is_refused(options, message):
+    with pytest.raises(UsageError) as error:
+        plan(**options)
+    assert str(error.value) == message
 
 
 def test_default_name_is_tier_and_time():
@@ -125,7 +141,7 @@ def test_one_method_spelt_twice_is_refused(algos, names, tmp_path, monkeypatch):
 
 
 def test_methods_that_differ_in_one_parameter_are_two():
-    assert labels(algos="all,grpo:clip_high=0.3,all") == [
+    assert labels(algos="all,grpo:clip_high=0.3") == [
         f"frozen_lake/{name}/seed-0" for name in [*CATALOG, "grpo:clip_high=0.3"]
     ]
     # Equal in themselves, but not under a tier's defaults for parts.
@@ -164,7 +180,7 @@ def test_a_spec_with_a_slash_gets_one_folder(tmp_path, monkeypatch):
     [
         ({"algos": "grop"}, "--algos: unknown algorithm 'grop'. Did you mean 'grpo'? Allowed: "),
         ({"algos": "grpo,sapo"}, "--algos: 'sapo' names two different methods"),
-        ({"algos": "grpo:clip=3"}, "--algos: unknown parameter of 'grpo' 'clip'."),
+        ({"algos": "grpo:clip=3"}, "--algos: unknown parameter 'clip' of 'grpo'."),
         ({"algos": " , "}, "--algos is empty; given ' , '. Allowed: all, or a comma list of grpo, "),
         ({"envs": "sokobann"}, "--envs: unknown environment 'sokobann'. Did you mean 'sokoban'? Allowed: "),
         ({"tier": "gpuu"}, "--tier: unknown tier 'gpuu'. "),
@@ -185,14 +201,14 @@ def test_a_spec_with_a_slash_gets_one_folder(tmp_path, monkeypatch):
         ),
         ({"name": ""}, "--name takes letters"),
         ({"overrides": ("kl.coeff=1",)}, "unknown recipe field 'kl.coeff'. Did you mean 'kl.coef'?"),
-        ({"overrides": ("kl.coef=high",)}, "recipe field kl.coef: input should be a valid number"),
+        ({"overrides": ("kl.coef=high",)}, "recipe field kl.coef takes a number; given 'high'."),
         ({"overrides": ("kl.coef",)}, "--set takes section.key=value"),
         ({"overrides": ("seed=3",)}, "--set seed: use --seeds."),
         ({"overrides": ("env.name=sokoban",)}, "--set env.name: use --envs."),
         ({"overrides": ("env=sokoban",)}, "--set env=sokoban: use --envs."),
         (
             {"overrides": ("env.options.bogus=3",)},
-            "unknown option of environment 'frozen_lake' 'bogus'",
+            "unknown option 'bogus' of environment 'frozen_lake'",
         ),
         (
             {"overrides": ("bc.options.size=2",)},

@@ -16,6 +16,10 @@ def cell(algorithm: str = "grpo", seed: int = 0) -> Job:
     return Job("cell", resolve("cpu", "frozen_lake", algorithm, seed, {"steps": 40}), Path("r"))
 
 
+def start() -> Job:
+    return Job("start", cell().recipe, Path("r"))
+
+
 @pytest.fixture
 def now(monkeypatch):
     """A clock that stands still until `now[0]` is set."""
@@ -70,6 +74,49 @@ def test_plain_lines_are_few_and_say_what_happened(now):
     assert len(lines) <= 12
 
 
+def test_plain_lines_tell_of_demonstrations_and_evaluations_that_take_long(now):
+    stream = io.StringIO()
+    job = start()
+    display = PlainDisplay(stream, Clock([Task(job.directory, 100.0)], 1))
+    display.started(job, 0)
+    for episode in range(0, 50, 2):
+        now[0] += 1.0
+        display.progress(job, Progress(episode, 50, None, "demonstrations"))
+    assert display.clock.left_in_all() == pytest.approx(75)  # of the estimate, for steps are still to come
+    for step in range(3):
+        now[0] += 1.0
+        display.progress(job, Progress(step + 1, 4, None))
+        display.tick()
+    display.progress(job, Progress(4, 4, None, "evaluation"))
+    for _ in range(30):
+        now[0] += 1.0
+        display.tick()
+    lines = [line.split("  ", 1)[1] for line in stream.getvalue().splitlines()]
+    assert lines == [
+        f"frozen_lake/bc/seed-0  {text}"
+        for text in (
+            "started",
+            "demonstrations 18/50  0:16 left",
+            "demonstrations 38/50  0:06 left",
+            "step 2/4  0:02 left",
+            "step 3/4  0:01 left",
+            "evaluating",
+        )
+    ]
+
+
+def test_an_evaluation_leaves_the_pace_of_steps_alone(now):
+    clock = Clock([], 1)
+    job = cell()
+    clock.start(job)
+    for step in (1, 2, 3):
+        now[0] += 2.0
+        running = clock.progress(job, Progress(step, 40, 0.2))
+    now[0] += 1.0
+    running = clock.progress(job, Progress(3, 40, 0.2, "evaluation"))
+    assert (running.step, clock.left(running)) == (3, pytest.approx(37 * 2.0 - 1))
+
+
 def test_live_display_fits_eighty_columns(now):
     stream = io.StringIO()
     console = Console(file=stream, width=80, height=24, force_terminal=True, color_system=None)
@@ -83,6 +130,8 @@ def test_live_display_fits_eighty_columns(now):
         display.progress(job, Progress(2, 40, 0.25))
     display.tick()
     shown = console.render_lines(display._render(), console.options)
+    display.progress(jobs[0], Progress(2, 40, 0.25, "evaluation"))
+    (evaluating, *_) = console.render_lines(display._render(), console.options)
     display.ended(jobs[0], "failed", "RuntimeError: " + "a long reason " * 20)
     display.ended(jobs[1], "done", None)
     display.close()
@@ -90,6 +139,7 @@ def test_live_display_fits_eighty_columns(now):
     rows = ["".join(segment.text for segment in line) for line in shown]
     assert rows[0].split()[0] == "frozen_lake/grpo/seed-0"
     assert rows[0].split()[-3:] == ["2/40", "0.25", "6:10"]
+    assert "".join(segment.text for segment in evaluating).split()[-3:] == ["2/40", "eval", "6:10"]
     assert rows[1].startswith("frozen_lake/samp…")
     assert "omega=0.5/seed-0" in rows[1]
     assert rows[2].startswith("0 of 2 jobs ended")

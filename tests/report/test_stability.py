@@ -21,7 +21,13 @@ def run(tmp_path_factory):
     write_cell(run / POINT, "sokoban", "grpo", 0, SIZE)
     write_json(run / POINT / "manifest.json", MANIFEST)
     points = [{"learning_rate": r, "updates": 1, "run": where} for r, where in ((1, "."), (2, POINT))]
-    grid = {"envs": ["sokoban"], "algos": ["cispo", "grpo"], "seeds": [0], "points": points}
+    grid = {
+        "schema_version": 1,
+        "envs": ["sokoban"],
+        "algos": ["cispo", "grpo"],
+        "seeds": [0],
+        "points": points,
+    }
     write_json(run / "stress.json", grid)
     return run
 

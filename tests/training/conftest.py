@@ -8,6 +8,7 @@ import pytest
 from arena.policy.model import frozen_copy, load_policy
 from arena.policy.tokenizer import TextCodec
 from arena.recipe import Recipe, merge
+from arena.training import Phase
 from arena.training.bc import clone
 from arena.training.cell import run_cell
 from arena.training.rollout import Roller
@@ -33,7 +34,7 @@ def tiny(algorithm: str = "grpo", **changes: Any) -> Recipe:
     return Recipe.model_validate(merge({**TINY, "algorithm": algorithm}, changes))
 
 
-def silent(step: int, steps: int, success: float | None) -> None:
+def silent(step: int, steps: int, success: float | None, phase: Phase = "steps", /) -> None:
     """Progress that nobody reads."""
 
 

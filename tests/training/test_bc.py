@@ -21,7 +21,7 @@ from tests.training.conftest import silent, tiny
 
 @pytest.fixture(scope="module")
 def demonstrations():
-    return demonstrate(tiny())
+    return demonstrate(tiny(), silent)
 
 
 def by_episode(turns):
@@ -64,20 +64,20 @@ def test_tasks_are_of_the_training_split_and_apart_from_those_of_rl(demonstratio
 
 
 def test_noise_makes_the_expert_fail(demonstrations):
-    _, clean = demonstrate(tiny(bc={"expert_noise": 0.0}))
+    _, clean = demonstrate(tiny(bc={"expert_noise": 0.0}), silent)
     assert clean == 1.0
     assert demonstrations[1] < 1.0
 
 
 def test_demonstrations_are_reproducible_and_depend_on_the_seed(demonstrations):
-    assert demonstrate(tiny()) == demonstrations
-    assert demonstrate(tiny(seed=1))[0] != demonstrations[0]
-    assert demonstrate(tiny("sampo")) == demonstrations
+    assert demonstrate(tiny(), silent) == demonstrations
+    assert demonstrate(tiny(seed=1), silent)[0] != demonstrations[0]
+    assert demonstrate(tiny("sampo"), silent) == demonstrations
 
 
 def test_prompts_show_the_history_that_rollouts_show():
     recipe = tiny(env={"history": 3}, bc={"episodes": 10})
-    turns, _ = demonstrate(recipe)
+    turns, _ = demonstrate(recipe, silent)
     for said in by_episode(turns).values():
         seen = [turn.prompt.split(" ")[-9:] for turn in said]
         acted = [parse_response(turn.response).action for turn in said]
@@ -88,9 +88,11 @@ def test_prompts_show_the_history_that_rollouts_show():
 
 
 def test_easier_tasks_may_be_demonstrated():
-    turns, success = demonstrate(tiny(bc={"options": {"p_frozen": 0.95}, "episodes": 5, "expert_noise": 0.0}))
+    turns, success = demonstrate(
+        tiny(bc={"options": {"p_frozen": 0.95}, "episodes": 5, "expert_noise": 0.0}), silent
+    )
     assert success == 1.0
-    assert turns[0].prompt != demonstrate(tiny(bc={"episodes": 5, "expert_noise": 0.0}))[0][0].prompt
+    assert turns[0].prompt != demonstrate(tiny(bc={"episodes": 5, "expert_noise": 0.0}), silent)[0][0].prompt
 
 
 def test_files_of_a_start(start, demonstrations):
@@ -135,7 +137,9 @@ def test_a_start_of_another_recipe_is_made_anew(tmp_path):
     seen = []
     small = tiny(bc={"steps": 2, "episodes": 8})
     clone(small, tmp_path, lambda *state: seen.append(state))
-    assert [state[:2] for state in seen] == [(1, 2), (2, 2), (2, 2)]
+    assert seen[:8] == [(k, 8, None, "demonstrations") for k in range(8)]
+    assert seen[8:-1] == [(1, 2, None), (2, 2, None), (2, 2, None, "evaluation")]
+    assert seen[-1] == (2, 2, read_status(tmp_path).success)
     (tmp_path / "stale").write_text("of an earlier recipe")
     clone(tiny(bc={"steps": 3, "episodes": 8}), tmp_path, silent)
     assert read_status(tmp_path).steps == 3
@@ -143,7 +147,7 @@ def test_a_start_of_another_recipe_is_made_anew(tmp_path):
 
 
 def test_a_start_without_demonstrations_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(bc, "demonstrate", lambda recipe: ([], 0.0))
+    monkeypatch.setattr(bc, "demonstrate", lambda recipe, progress: ([], 0.0))
     with pytest.raises(ValueError, match="the expert had no successful episode"):
         clone(tiny(), tmp_path, silent)
     assert read_status(tmp_path).state == "running"

@@ -70,8 +70,13 @@ def frame(directory: Path, table: str) -> pd.DataFrame:
 
 
 def test_the_same_recipe_gives_the_same_cell(grpo_cell, start, tmp_path):
-    run_cell(tiny(), tmp_path, start, silent)
+    told = []
+    run_cell(tiny(), tmp_path, start, lambda *state: told.append(state))
     assert_same_cell(tmp_path, grpo_cell)
+    assert [(step, steps, *phase) for step, steps, _, *phase in told] == [
+        (1, 3), (1, 3, "evaluation"), (2, 3), (2, 3, "evaluation"), (3, 3)
+    ]  # fmt: skip
+    assert told[-1][2] == read_status(tmp_path).success
 
 
 def test_another_seed_gives_another_cell(grpo_cell, start, tmp_path):
@@ -709,6 +714,8 @@ def test_code_that_changed_since_the_run_was_planned_stops_the_cell(start, tmp_p
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text("x = 1")
     recipe = tiny("./mine.py:x", code={"./mine.py": "of other days"})
-    with pytest.raises(UsageError, match=r"the code of './mine.py:x' changed .*: restore it"):
+    with pytest.raises(
+        UsageError, match=r"the code of './mine.py:x' changed .*: restore it .* --name .*--fresh"
+    ):
         run_cell(recipe, tmp_path / "cell", start, silent)
     assert not (tmp_path / "cell").exists()

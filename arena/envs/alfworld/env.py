@@ -21,7 +21,7 @@ from arena.envs.alfworld.games import draw_recorded, game_paths
 from arena.envs.alfworld.household import LAMP, OBJECTS, ROOMS, draw_game
 from arena.envs.alfworld.textworld_engine import TextworldEngine, engine_parts, logic, original_game
 from arena.envs.alfworld.world import TASK_TYPES, Command, Game, World
-from arena.envs.base import TextEnv, split_of_seed, whole_number
+from arena.envs.base import TextEnv, one_of, split_of_seed, whole_number
 from arena.errors import UsageError
 from arena.seeding import stream_seed
 
@@ -94,8 +94,7 @@ class AlfWorld(TextEnv):
         eval_games: Literal["valid_seen", "valid_unseen"] = "valid_seen",
     ) -> None:
         super().__init__(max_turns=max_turns, observation=observation)
-        if engine not in ("native", "textworld"):
-            raise ValueError(f"engine must be 'native' or 'textworld', given {engine!r}")
+        self.engine = one_of("engine", engine, ("native", "textworld"))
         self.tasks = (tasks,) if isinstance(tasks, str) else tuple(tasks)
         if not self.tasks or (unknown := [task for task in self.tasks if task not in TASK_TYPES]):
             raise ValueError(
@@ -105,9 +104,8 @@ class AlfWorld(TextEnv):
         self.objects = whole_number("objects", objects, 2, 30)
         longest = max_turns if max_solution is None else max_solution
         self.max_solution = min(whole_number("max_solution", longest, 2, 1000), max_turns)
-        if eval_games not in ("valid_seen", "valid_unseen"):
-            raise ValueError(f"eval_games must be 'valid_seen' or 'valid_unseen', given {eval_games!r}")
-        self.engine, self.data, self.eval_games = engine, data, eval_games
+        self.eval_games = one_of("eval_games", eval_games, ("valid_seen", "valid_unseen"))
+        self.data = data
         if data is not None:
             for split in ("train", eval_games):
                 game_paths(os.path.expandvars(data), split)

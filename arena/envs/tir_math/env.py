@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from arena.envs.base import TextEnv, split_of_content, split_of_seed, whole_number
+from arena.envs.base import TextEnv, one_of, split_of_content, split_of_seed, whole_number
 from arena.envs.tir_math import problems
 from arena.envs.tir_math.grading import is_correct
 from arena.envs.tir_math.problems import TEMPLATES, Problem, spoken, unspoken
@@ -106,13 +106,12 @@ class TirMath(TextEnv):
         if not 0 <= expert_head <= 1:
             raise ValueError(f"expert_head must be from 0 to 1, given {expert_head!r}")
         self.expert_head = expert_head
-        if sandbox not in SANDBOXES:
-            raise ValueError(f"sandbox must be one of {list(SANDBOXES)}, given {sandbox!r}")
+        self.sandbox = one_of("sandbox", sandbox, SANDBOXES)
         if sandbox == "bwrap" and (reason := bwrap_refusal()):
             raise ValueError(reason)
         if not 0.01 <= seconds <= 60:
             raise ValueError(f"seconds must be from 0.01 to 60, given {seconds!r}")
-        self.sandbox, self.void_ends = sandbox, void_ends
+        self.void_ends = void_ends
         self.limits = Limits(seconds=seconds, output=whole_number("output", output, 1, 8000))
         self._gym = gym
         self._lists = self._read_files(gym, data, eval_data)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from arena.envs.base import TextEnv, split_of_seed, whole_number
+from arena.envs.base import TextEnv, one_of, split_of_seed, whole_number
 from arena.envs.webshop.catalogue import DEPARTMENTS, Product, generated_catalogue
 from arena.envs.webshop.goals import draw_goal
 from arena.envs.webshop.original import Files, GoalKind, find_files, load
@@ -291,16 +291,16 @@ class WebShop(TextEnv):
         held_out: Literal["test", "evaluation"] = "test",
     ) -> None:
         super().__init__(max_turns=max_turns, observation=observation)
-        self.reward = _one_of("reward", reward, ("success", "score"))
+        self.reward = one_of("reward", reward, ("success", "score"))
         most = len(LETTERS) if observation == "compact" else 50
         results = (4 if observation == "compact" else 10) if results is None else results
         self.view = View(observation, whole_number("results", results, 1, most))
         self.attributes = whole_number("attributes", attributes, 1, 2)
         self.options = whole_number("options", options, 0, 2)
         self.catalogue = whole_number("catalogue", catalogue, 0, 2**31)
-        self.expert_search = _one_of("expert_search", expert_search, ("all", "kind"))
-        self.goals = _one_of("goals", goals, ("synthetic", "human"))
-        self.held_out = _one_of("held_out", held_out, ("test", "evaluation"))
+        self.expert_search = one_of("expert_search", expert_search, ("all", "kind"))
+        self.goals = one_of("goals", goals, ("synthetic", "human"))
+        self.held_out = one_of("held_out", held_out, ("test", "evaluation"))
         if data is None and (goals, held_out) != ("synthetic", "test"):
             raise ValueError(
                 "goals and held_out choose among the goals of WebShop's own files: give data too"
@@ -426,9 +426,3 @@ def _generated_store(seed: int) -> Store:
 def _file_store(files: Files, goals: GoalKind) -> Store:
     products = load(files, goals).products
     return Store(products, SearchEngine([product.document for product in products]))
-
-
-def _one_of(what: str, value: Any, allowed: tuple[str, ...]) -> Any:
-    if value not in allowed:
-        raise ValueError(f"{what} must be one of {', '.join(allowed)}, given {value!r}")
-    return value
