@@ -11,16 +11,16 @@ class UsageError(ValueError):
 
 
 def unknown_name(
-    kind: str, given: str, allowed: Iterable[str], hint: str = "", elsewhere: Iterable[str] = ()
+    kind: str, given: str, allowed: Iterable[str], hint: str = "", elsewhere: Iterable[str] = (), of: str = ""
 ) -> UsageError:
     """A UsageError for a name that is not in a registry, with the nearest match: among `elsewhere`, too.
 
-    `kind` is what the name is of, e.g. "tier", or "option of environment 'sokoban'".
+    `kind` is what it names, e.g. "tier" or "option", and `of` what that belongs to, e.g. "environment 'sokoban'".
     """
-    what, of, owner = kind.partition(" of ")
+    owner = f" of {of}" if of else ""
     names = sorted(allowed)
     near = difflib.get_close_matches(given, [*names, *elsewhere], n=1, cutoff=0.5)
     guess = f" Did you mean '{near[0]}'?" if near else ""
     return UsageError(
-        f"unknown {what} '{given}'{of}{owner}.{guess} Allowed: {', '.join(names)}.{' ' + hint if hint else ''}"
+        f"unknown {kind} '{given}'{owner}.{guess} Allowed: {', '.join(names)}.{' ' + hint if hint else ''}"
     )

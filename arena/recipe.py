@@ -569,6 +569,7 @@ def _explain(error: ValidationError) -> str:
     for item in error.errors():
         path = ".".join(str(part) for part in item["loc"])
         kind = item["type"].split("_")[0]
+        in_part = item["loc"][0] == "parts" and len(item["loc"]) > 3
         if item["type"] == "extra_forbidden":
             allowed = _fields_of(item["loc"][:-1])
             elsewhere = [name for name, _ in _settable()]
@@ -580,13 +581,10 @@ def _explain(error: ValidationError) -> str:
             lines.append(
                 f"recipe field {path} is a section: set its fields {fields}; given {item['input']!r}."
             )
-        elif (
-            item["loc"][0] == "parts" and kind in _TAKES and kind != "dict"
-        ):  # one error for each type allowed
+        elif in_part:  # one error for each type allowed, all in one line
             path = ".".join(map(str, item["loc"][:3]))
-            lines.append(
-                f"recipe field {path} takes a number, a word, or true or false; given {item['input']!r}."
-            )
+            takes = "a finite number, a word, or true or false"
+            lines.append(f"recipe field {path} takes {takes}; given {item['input']!r}.")
         elif kind in _TAKES:
             lines.append(f"recipe field {path} takes {_TAKES[kind]}; given {item['input']!r}.")
         else:

@@ -1,44 +1,48 @@
 """Every method at both tiers: where each cell started, peaked and ended.
 
-    arena run --algos all,cispo+seqmask,sapo-soft+seqmask --envs sokoban,frozen_lake --num-seeds 2 --name cpu
-    arena run --algos all,cispo+seqmask,sapo-soft+seqmask --envs sokoban,frozen_lake --num-seeds 2 --name stress \\
-        --tier cpu-stress
     python benchmarks/methods.py runs/cpu runs/stress --write-docs
 
-Adds the finished cells of the runs to `benchmarks/methods.csv`, in the place of those it had of the same tier,
-environment, method and seed, and prints the tables of all that it holds; `--write-docs` puts them into docs/methods.md.
-Without runs: the tables of what is there.
+Adds the finished cells of runs to `benchmarks/methods.csv`, in the place of those it had of the same tier,
+environment, method and seed, and prints the tables of all that it holds; `--write-docs` puts them into docs/methods.md,
+which has the commands that make the runs. Without runs: the tables of what is there. Cells of one environment, tier and
+seed have one start; those of an older one have to be taken out first.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import pandas as pd
+from detectors import put
 
-from arena.algorithms.catalog import CATALOG
 from arena.analysis.summary import summarise_cells
 from arena.records.reader import find_run, load_evals, load_steps, read_run
+from arena.report.style import method_order
 
 ROOT = Path(__file__).parent
 TABLE, DOCS = ROOT / "methods.csv", ROOT.parent / "docs" / "methods.md"
 KEY = ["tier", "env", "algo", "seed"]
-#: Success is held-out, at the tier's evaluation temperature; `tokens` are those sampled for training.
-COLUMNS = [*KEY, "best_start", "peak", "final", "collapse_step", "tokens", "seconds", "commit"]
-METHODS = [*CATALOG, "cispo+seqmask", "sapo-soft+seqmask"]
-BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
+#: `best_start`: held-out success of the start at its best temperature; `peak`, `final`: at the tier's evaluation
+#: temperature. `tokens`: sampled for training. `launched_at`: commit of the last launch of the cell's run, with a plus
+#: if tracked files differed from it.
+COLUMNS = [
+    *KEY,
+    *("start_hash", "best_start", "peak", "final", "collapse_step", "tokens", "seconds", "launched_at"),
+]
 
 
 def cells_of(folder: str) -> pd.DataFrame:
     """A row of `COLUMNS` for every finished cell of a run."""
     run = read_run(find_run(folder))
     cells = [cell for cell in run.cells if cell.finished]
-    rows = summarise_cells(cells, load_steps(cells), load_evals(cells))
-    manifest = json.loads((run.path / "manifest.json").read_text())
-    tiers = [cell.recipe.tier for cell in cells if cell.recipe]
-    rows = rows.assign(tier=tiers, commit=str(manifest["commit"])[:7])
+    recipes = [cell.recipe for cell in cells]
+    commit = f"{str(run.manifest['commit'])[:7]}{'+' * bool(run.manifest['dirty'])}"
+    rows = summarise_cells(cells, load_steps(cells), load_evals(cells)).assign(
+        tier=[recipe.tier for recipe in recipes if recipe],
+        start_hash=[recipe.start_hash for recipe in recipes if recipe],
+        launched_at=commit,
+    )
     return rows[COLUMNS].round({"best_start": 4, "peak": 4, "final": 4, "seconds": 0})
 
 
@@ -53,7 +57,7 @@ def table(rows: pd.DataFrame) -> list[str]:
         "| | peak | end | gain in points | collapsed | tokens | seconds |",
         "|---|---|---|---|---|---|---|",
     ]
-    for algo in sorted(rows.algo.unique(), key=METHODS.index):
+    for algo in method_order(list(rows.algo)):
         own = rows[rows.algo == algo].set_index("seed")
         gain = 100 * (own.final - own.best_start)
         lines.append(
@@ -66,7 +70,8 @@ def table(rows: pd.DataFrame) -> list[str]:
 
 def by_seed(values: pd.Series, seeds: list[int]) -> str:
     """Shares as `.65 .80`, a dash where a seed has none."""
-    return " ".join(f"{values[seed]:.2f}".replace("0.", ".", 1) if seed in values else "-" for seed in seeds)
+    known = values.dropna()
+    return " ".join(f"{known[seed]:.2f}".replace("0.", ".", 1) if seed in known else "-" for seed in seeds)
 
 
 def times(values: pd.Series, base: pd.Series) -> str:
@@ -79,6 +84,10 @@ def page(rows: pd.DataFrame) -> str:
     """All tables, each under its tier and environment."""
     blocks = []
     for (tier, env), part in rows.groupby(["tier", "env"], sort=True):
+        if part.groupby("seed").start_hash.nunique().max() > 1:
+            raise SystemExit(
+                f"{tier}, {env}: cells of a seed begin at different starts; take the older ones out"
+            )
         blocks.append("\n".join([f"### {tier}, {env}", "", *table(part)]))
     return "\n\n".join(blocks)
 
@@ -90,13 +99,16 @@ def main() -> None:
     parser.add_argument("runs", nargs="*", help="run folders")
     parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/methods.md")
     args = parser.parse_args()
-    rows = pd.read_csv(TABLE) if TABLE.exists() else pd.DataFrame(columns=COLUMNS)
-    rows = pd.concat([rows, *map(cells_of, args.runs)]).drop_duplicates(KEY, keep="last").sort_values(KEY)
+    parts = [pd.read_csv(TABLE)] if TABLE.exists() else []
+    parts += map(cells_of, args.runs)
+    if not parts:
+        raise SystemExit(f"no runs given and no {TABLE}")
+    rows = pd.concat(parts).drop_duplicates(KEY, keep="last").sort_values(KEY)
+    text = page(rows)
     rows.to_csv(TABLE, index=False)
-    print(page(rows))
+    print(text)
     if args.write_docs:
-        before, _, rest = DOCS.read_text().partition(BEGIN)
-        DOCS.write_text(f"{before}{BEGIN}\n\n{page(rows)}\n\n{END}{rest.partition(END)[2]}")
+        DOCS.write_text(put(DOCS.read_text(), "tables", text))
 
 
 if __name__ == "__main__":

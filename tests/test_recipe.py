@@ -279,7 +279,7 @@ def test_wrong_overrides(pairs, message):
         ({"steps": 5.0}, "recipe field steps takes a whole number; given 5.0."),
         (
             {"parts": {"token_clip": {"clip_low": [1]}}},
-            "recipe field parts.token_clip.clip_low takes a number, a word, or true or false; given [1].",
+            "recipe field parts.token_clip.clip_low takes a finite number, a word, or true or false; given [1].",
         ),
         (
             {"env": {"observation": "long"}},

@@ -312,7 +312,7 @@ def _with_settings(
         holders = [f for f in fields if key in _field_names(getattr(algorithm, f))]
         if not holders:
             allowed = [k for f in fields for k in _field_names(getattr(algorithm, f))]
-            raise unknown_name(f"parameter of '{owner}'", key, allowed or ["(none)"])
+            raise unknown_name("parameter", key, allowed or ["(none)"], of=f"'{owner}'")
         part = getattr(algorithm, holders[0])
         algorithm = replace(algorithm, **{holders[0]: _set(part, key, text, f"parameter {key} of '{owner}'")})
     return algorithm

@@ -24,7 +24,7 @@ def load_file(reference: str, kind: type) -> Any:
         if isinstance(value, kind) or _is_maker(value, module)
     }
     if name not in found:
-        raise unknown_name(f"{kind.__name__.lower()} of {path}", name, found or ["(none)"])
+        raise unknown_name(kind.__name__.lower(), name, found or ["(none)"], of=str(path))
     return _made(found[name], kind, reference)
 
 

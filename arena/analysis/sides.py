@@ -78,7 +78,7 @@ def _method(name: str, run: Run, root: Path) -> Side:
             raise UsageError(f"run '{run.name}' has no cells to compare.")
         runs = sorted(p.name for p in root.iterdir() if _run_or_none(p.name, root)) if root.is_dir() else []
         hint = f"Or name two runs ({', '.join(runs)}), or another run for the methods with --run."
-        raise unknown_name(f"method of run '{run.name}'", name, methods, hint, elsewhere=runs)
+        raise unknown_name("method", name, methods, hint, elsewhere=runs, of=f"run '{run.name}'")
     return Side(name, run.path, cells)
 
 

@@ -232,7 +232,10 @@ class Pool:
 
 
 def pool(runs: Iterable[Run], groups: pd.DataFrame | None = None) -> Pool:
-    """The cells of the runs, in their order. `groups`: `eight_groups` of all of one run's cells, where it is known."""
+    """The cells of the runs, in their order. `groups`: `eight_groups` of all cells, where it is known and the run is
+    one: its rows do not say which run they are of."""
+    runs = tuple(runs)
+    assert groups is None or len(runs) == 1
     cells = tuple(cell for run in runs for cell in run.cells if cell.recipe)
     known = {} if groups is None or groups.empty else dict(list(groups.groupby(list(IDENTITY))))
     named = ((cell.path, (cell.env, cell.algo, cell.seed)) for cell in cells)

@@ -89,7 +89,7 @@ def make_env(config: EnvConfig) -> TextEnv:
     for option in config.options:
         if option not in allowed:
             raise unknown_name(
-                f"option of environment '{config.name}'", option, allowed, "Set with env.options."
+                "option", option, allowed, "Set with env.options.", of=f"environment '{config.name}'"
             )
     try:
         return cls(max_turns=config.max_turns, observation=config.observation, **config.options)

@@ -12,6 +12,7 @@ breaks (`feedback`), where the original also says which values are right.
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -261,6 +262,17 @@ class Sudoku(TextEnv):
         return _SOLVED + _RIGHT * self.empty
 
     @property
+    def expert_success(self) -> float:
+        """1 or 0: an expert that looks at rows alone may run out of turns."""
+        if not self.expert_rows:
+            return 1.0
+        other = copy.copy(self)
+        other._begin()
+        while not other._ended:
+            other.step(other.expert_action())
+        return float(other._left == 0)
+
+    @property
     def puzzle(self) -> Puzzle:
         if self._puzzle is None:
             raise RuntimeError("call reset first")
@@ -277,9 +289,7 @@ class Sudoku(TextEnv):
         else:
             task = self.task_seed(seed)
             self._puzzle = self.task_of(task, (self.size, self.empty), self._sample)
-        self._values, self._left = list(self._puzzle.givens), len(self._puzzle.open)
-        self._turns, self._ended = 0, self._left == 0
-        self._met, self._meant = _FINE, -1
+        self._begin()
         return self._observation(), self._info(admissible=True)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -331,6 +341,11 @@ class Sudoku(TextEnv):
         """Every value in every cell that is not given; a value that breaks a rule is understood, and not placed."""
         puzzle = self.puzzle
         return puzzle.short_actions if self.observation_style == "compact" else puzzle.long_actions
+
+    def _begin(self) -> None:
+        self._values, self._left = list(self.puzzle.givens), len(self.puzzle.open)
+        self._turns, self._ended = 0, self._left == 0
+        self._met, self._meant = _FINE, -1
 
     def _sample(self, rng: np.random.Generator) -> tuple[Puzzle, str]:
         puzzle = random_puzzle(rng, self.size, self.empty)

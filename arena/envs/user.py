@@ -25,7 +25,7 @@ def load_file(reference: str) -> type[TextEnv]:
     members = vars(module_of(Path(path)))
     if name not in members:
         found = [key for key, value in members.items() if _is_own(value)]
-        raise unknown_name(f"environment of {path}", name, found or ["(none)"])
+        raise unknown_name("environment", name, found or ["(none)"], of=str(path))
     return _checked(members[name], reference)
 
 

@@ -53,7 +53,7 @@ def locked(run: Path) -> Generator[int]:
         fd = os.open(run / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise UsageError(
-            f"--runs-dir: {run} cannot be made or written to ({error.strerror}); give a folder that can."
+            f"{run} cannot be made or written to ({error.strerror}); --runs-dir and --name say where a run goes."
         ) from None
     try:
         _acquire(fd, run)

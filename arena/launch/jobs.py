@@ -67,7 +67,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a job is: what `arena.training.Progress` is called with."""
+    """How far a job is: what `arena.training.Report` is called with."""
 
     step: int
     steps: int

@@ -136,6 +136,7 @@ def _split(option: str, text: str, everything: Sequence[str]) -> list[str]:
         raise UsageError(
             f"{option} is empty; given '{text}'. Allowed: all, or a comma list of {', '.join(everything)}."
         )
+    _check_once(option, names)
     expanded = [n for name in names for n in (everything if name == "all" else [name])]
     _check_once(option, expanded, " (all holds it)" if "all" in names else "")
     return expanded

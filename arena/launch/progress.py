@@ -172,21 +172,15 @@ class PlainDisplay:
     def progress(self, job: Job, news: Progress) -> None:
         """One line about every tenth of the steps, and of demonstrations that take long."""
         running = self.clock.progress(job, news)
-        if news.phase != "evaluation" and self._is_due(job, news):
+        share, key = news.step / max(1, news.steps), (job.label, news.phase)
+        before = self._shown.setdefault(key, share if news.step < news.steps else 0.0)
+        patience = 0.0 if news.phase == "steps" else _PLAIN_PATIENCE
+        due = news.step < news.steps and share - before >= _PLAIN_SHARE
+        if due and news.phase != "evaluation" and time.monotonic() - self._spoke[job.label] >= patience:
+            self._shown[key] = share
             what = "step" if news.phase == "steps" else news.phase
             left = f"  {clock_text(self.clock.left(running))} left"
             self._say(job, f"{what} {news.step}/{news.steps}{_success_text(running.success)}{left}")
-
-    def _is_due(self, job: Job, news: Progress) -> bool:
-        share = news.step / max(1, news.steps)
-        key = (job.label, news.phase)
-        before = self._shown.setdefault(key, share if news.step < news.steps else 0.0)
-        quiet = time.monotonic() - self._spoke[job.label]
-        patience = 0.0 if news.phase == "steps" else _PLAIN_PATIENCE
-        due = news.step < news.steps and share - before >= _PLAIN_SHARE and quiet >= patience
-        if due:
-            self._shown[key] = share
-        return due
 
     def ended(self, job: Job, state: JobState, error: str | None) -> None:
         """One line, with the time left over all."""

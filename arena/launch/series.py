@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 
 from arena.launch import local
 from arena.launch.estimate import makespan, tasks
@@ -40,13 +39,12 @@ def run(
     announce: Callable[[int, float], None],
     save: Callable[[], None],
     narrow: Narrow = lambda plans: plans,
-    locks: Mapping[Path, int] = MappingProxyType({}),
 ) -> LaunchResult:
     """Run the plans in order; a failed cell does not stop the others.
 
     `announce` is told each plan's number before it is run, and the seconds that this and those after it may take;
     `save` is called after each. `narrow` is asked before each which cells the plans still have, from what is on disk;
-    a plan without any is not run. `locks` are the runs' locks that the caller holds, by run folder.
+    a plan without any is not run. A lock in `setup` is that of the first plan's run.
     """
     failures: dict[str, str] = {}
     for number in range(len(plans)):
@@ -58,7 +56,7 @@ def run(
         if left[0]:
             announce(number, sum(makespan(each, [0.0] * setup.workers) for each in left))
         display = make_display(left[0], setup.workers)
-        here = replace(setup, reuse=_others(plans, plan), lock=locks.get(plan.run))
+        here = replace(setup, reuse=_others(plans, plan), lock=setup.lock if number == 0 else None)
         result = local.run(plan, here, display)
         failures |= {f"{plan.name}/{label}": why for label, why in result.failures.items()}
         save()

@@ -142,11 +142,10 @@ def run(stress: Stress, setup: Setup, announce: Callable[[int, float], None]) ->
     with folder.locked(stress.folder) as lock:  # between its points, too, and against `arena run --fresh`
         return series.run(
             stress.plans,
-            setup,
+            replace(setup, lock=lock),
             announce,
             save=lambda: write_results(stress, setup.command),
             narrow=lambda plans: without_beyond(stress, plans),
-            locks={stress.folder: lock},
         )
 
 

@@ -20,8 +20,7 @@ from queue import SimpleQueue
 from typing import NoReturn
 
 from arena.launch.jobs import Done, Failed, Job, Message, Progress
-from arena.training import Phase
-from arena.training import Progress as Report
+from arena.training import Phase, Report
 
 #: The job function of Arena itself.
 TRAIN = "arena.launch.worker:train"

@@ -21,9 +21,8 @@ class EnvData:
     """Everything recorded in one environment. Frames have env, algo and seed columns.
 
     `methods` is in report order, `styles` those of all methods of the report, and `seeds` says how many seeds each
-    method has. `temperature` is the recipe's
-    evaluation temperature; `best_start` the mean over seeds of the start's success at its best temperature,
-    as a share.
+    method has. `temperature` is the recipe's evaluation temperature; `best_start` the mean over seeds of the start's
+    success at its best temperature, as a share.
     """
 
     env: str

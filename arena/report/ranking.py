@@ -133,7 +133,8 @@ def _row(place: Place, cells: pd.DataFrame) -> tuple[str, ...]:
     iqm, mean = points(place.iqm.value), with_range(place.mean, points)
     if place.iqm.interval:
         iqm += f"\nCI {points(place.iqm.interval[0])} to {points(place.iqm.interval[1])}"
-    if place.mean.interval:  # in the place of the range: the table shares a page with all findings
+    # In the place of the range: the table shares a page with all findings.
+    if place.mean.interval and not place.mean.same:
         low, high = place.mean.interval
         mean = f"{points(place.mean.mean)}\nCI {points(low)} to {points(high)}"
     first = percent(place.rank.shares[0]) if place.rank.shares else MISSING

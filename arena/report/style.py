@@ -106,8 +106,8 @@ _NAMED = {
     )
 }  # fmt: skip
 
-#: Colours of methods, no two nearer than 0.1 in OKLab, nor one to `GREY` or `INK`: Okabe and Ito's, and then one after
-#: the other the colour farthest from all before, of those with a contrast above 2.1 to white and 2.6 to the dark paper
+#: Colours of methods, no two nearer than 0.1 in OKLab, nor one to `GREY` or `INK`: six are Okabe and Ito's, the others
+#: each the colour farthest from all before, of those with a contrast above 2.1 to white and 2.6 to the dark paper
 #: and a chroma of at most 0.2. Four are nobody's.
 PALETTE = (*(style.colour for style in _NAMED.values()), "#805870", "#B8A0E8", "#E84868", "#C8A890")
 

@@ -7,7 +7,7 @@ Phase = Literal["demonstrations", "steps", "evaluation"]
 
 
 @runtime_checkable
-class Progress(Protocol):
+class Report(Protocol):
     """Called with what is finished of what there is, and the latest success rate (None before the first evaluation).
 
     They count steps, or in the phase "demonstrations" the expert's episodes. "evaluation" says that one begins.

@@ -21,7 +21,7 @@ from arena.recipe import Recipe
 from arena.records.files import Status, read_status, write_json, write_status
 from arena.records.writer import write_rows
 from arena.seeding import stream_seed, train_task_seed
-from arena.training import Progress
+from arena.training import Report
 from arena.training.evaluation import evaluate, success_rate
 from arena.training.rollout import Roller, shown
 
@@ -44,7 +44,7 @@ class Demonstration:
 _REPORTS = 100
 
 
-def demonstrate(recipe: Recipe, progress: Progress) -> tuple[list[Demonstration], float]:
+def demonstrate(recipe: Recipe, progress: Report) -> tuple[list[Demonstration], float]:
     """Turns of the expert's successful episodes, and the expert's success rate.
 
     Each action is replaced by a random admissible one with probability `bc.expert_noise`; what was done is what
@@ -89,7 +89,7 @@ def shared_words(spec: str = "") -> list[str]:
     return sorted({word for each in specs for word in env_class(each).vocabulary})
 
 
-def clone(recipe: Recipe, directory: Path, progress: Progress) -> None:
+def clone(recipe: Recipe, directory: Path, progress: Report) -> None:
     """Make the BC start in `directory`: model/, demonstrations.parquet, evals.parquet, bc.json.
 
     Does nothing if it is already there. A start is made in one go: one that was interrupted is made anew.
@@ -134,7 +134,7 @@ def _fit(
     codec: TextCodec,
     demonstrations: list[Demonstration],
     recipe: Recipe,
-    progress: Progress,
+    progress: Report,
 ) -> dict[str, float]:
     """Cross-entropy on response tokens, cosine learning rate from `learning_rate` to a tenth of it."""
     if not demonstrations:

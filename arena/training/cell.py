@@ -21,7 +21,7 @@ from arena.records.files import Status, write_json, write_status
 from arena.records.schema import TABLES
 from arena.records.writer import write_rows
 from arena.seeding import stream_seed, train_task_seed
-from arena.training import Progress
+from arena.training import Report
 from arena.training.batch import Group, build_batch
 from arena.training.checkpoint import Counters, load_checkpoint, save_checkpoint
 from arena.training.evaluation import evaluate, success_rate
@@ -36,7 +36,7 @@ from arena.training.values import CriticModel
 FIRST_LOG_RATIO_TOLERANCE = 1e-4
 
 
-def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Progress) -> None:
+def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Report) -> None:
     """Train the cell in `directory` from the BC start in `start`; continues from its last checkpoint.
 
     Records of a step are written before its checkpoint, and records past the checkpoint are dropped on resume:

@@ -215,6 +215,19 @@ def test_the_expert_may_look_at_rows_alone():
     assert env.expert_action() == "b 1 2"
 
 
+def test_such_an_expert_says_which_puzzles_it_solves():
+    env, solved = Sudoku(expert_rows=0.7, max_turns=10), 0
+    for seed in range(60):
+        env.reset(seed=seed)
+        promised, ended = env.expert_success, False
+        while not ended:
+            *_, terminated, truncated, info = env.step(env.expert_action())
+            ended = terminated or truncated
+        assert info["success"] == bool(promised)
+        solved += info["success"]
+    assert 0 < solved < 60
+
+
 @pytest.mark.parametrize(("share", "low", "high"), [(0.0, 0.0, 0.0), (0.7, 0.25, 0.4), (1.0, 0.65, 0.85)])
 def test_the_share_of_turns_at_which_it_does(share, low, high):
     env, refused = Sudoku(expert_rows=share, max_turns=10), []

@@ -46,6 +46,7 @@ def test_all_stands_for_every_name_and_seeds_keep_their_order():
     ("options", "message"),
     [
         ({"algos": "grpo,gspo,grpo"}, "--algos: 'grpo' is given twice; give it once."),
+        ({"algos": "all,all"}, "--algos: 'all' is given twice; give it once."),
         ({"algos": "all,grpo"}, "--algos: 'grpo' is given twice (all holds it); give it once."),
         ({"envs": "sokoban,sokoban"}, "--envs: 'sokoban' is given twice; give it once."),
         ({"envs": "sokoban,all"}, "--envs: 'sokoban' is given twice (all holds it); give it once."),

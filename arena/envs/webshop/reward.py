@@ -122,8 +122,8 @@ def same_option(value: str, wanted: str) -> bool:
 
 @lru_cache(maxsize=100_000)
 def resembles(text: str, wanted: str) -> bool:
-    """A fuzzy match: capitals and punctuation aside, as thefuzz compares."""
-    return token_set_ratio(text, wanted, processor=default_process) > MATCH
+    """A fuzzy match: capitals and punctuation aside, as thefuzz compares, which rounds the score."""
+    return round(token_set_ratio(text, wanted, processor=default_process)) > MATCH
 
 
 def base_color(text: str) -> str:
