@@ -29,7 +29,14 @@ def recipe_values(cells: Iterable[Cell]) -> dict[str, set[str]]:
 
 
 def recipe_differences(a: Iterable[Cell], b: Iterable[Cell]) -> dict[str, tuple[str, str]]:
-    """Fields whose values are not the same in both groups of cells, with the values of each."""
+    """Fields whose values are not the same in both groups of cells, with the values of each.
+
+    A user's file that only one side has is that of its method, which differs by design.
+    """
     in_a, in_b = recipe_values(a), recipe_values(b)
     sides = {key: (in_a.get(key, {ABSENT}), in_b.get(key, {ABSENT})) for key in {**in_a, **in_b}}
-    return {key: (" / ".join(sorted(x)), " / ".join(sorted(y))) for key, (x, y) in sides.items() if x != y}
+    return {
+        key: (" / ".join(sorted(x)), " / ".join(sorted(y)))
+        for key, (x, y) in sides.items()
+        if x != y and not (key.startswith("code.") and {ABSENT} in (x, y))
+    }

@@ -161,6 +161,13 @@ def whole_number(what: str, value: int, low: int, high: int) -> int:
     return value
 
 
+def fraction(what: str, value: float) -> float:
+    """The option `what` if it is a number from 0 to 1. Raises ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError(f"{what} must be from 0 to 1, given {value!r}")
+    return value
+
+
 def one_of(what: str, value: _Word, allowed: Iterable[str]) -> _Word:
     """The option `what` if it is one of those allowed. Raises ValueError."""
     names = tuple(allowed)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from arena.envs import several
-from arena.envs.base import TextEnv, whole_number
+from arena.envs.base import TextEnv, fraction, whole_number
 from arena.errors import UsageError
 from arena.seeding import stream_seed
 
@@ -176,15 +176,14 @@ class FrozenLake(TextEnv):
             )
         if not isinstance(slippery, bool):
             raise ValueError(f"slippery must be true or false, given {slippery!r}")
-        if not 0 <= harmless_holes <= 1:
-            raise ValueError(f"harmless_holes must be from 0 to 1, given {harmless_holes!r}")
+        self.harmless_holes = fraction("harmless_holes", harmless_holes)
         if not 0 < success_rate <= 1:
             raise ValueError(f"success_rate must be above 0 and at most 1, given {success_rate!r}")
         if self.max_moves < 2 * (size - 1):
             needed = -(2 * (1 - size) // actions_per_turn)
             raise ValueError(f"a map of size {size} needs at least {needed} turns, max_turns is {max_turns}")
         self.size, self.p_frozen = size, p_frozen
-        self.slippery, self.success_rate, self.harmless_holes = slippery, success_rate, harmless_holes
+        self.slippery, self.success_rate = slippery, success_rate
         self.deterministic = not slippery
         self._lake: Lake | None = None
         self._chances: list[list[float]] | None = None

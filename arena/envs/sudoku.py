@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from arena.envs.base import TextEnv, one_of
+from arena.envs.base import TextEnv, fraction, one_of
 from arena.errors import UsageError
 
 EMPTY = "_"
@@ -238,11 +238,10 @@ class Sudoku(TextEnv):
                 f"empty must be a whole number from 1 to {_MOST[size]} for size {size}, given {empty!r}"
             )
         self.feedback = one_of("feedback", feedback, ("none", "rules", "full"))
-        if not 0 <= expert_rows <= 1:
-            raise ValueError(f"expert_rows must be from 0 to 1, given {expert_rows!r}")
+        self.expert_rows = fraction("expert_rows", expert_rows)
         if max_turns < empty:
             raise ValueError(f"{empty} empty cells need at least {empty} turns, max_turns is {max_turns}")
-        self.size, self.empty, self.expert_rows = size, empty, expert_rows
+        self.size, self.empty = size, empty
         self.board = board_of(size)
         self._puzzle: Puzzle | None = None
         self._values: list[int] = []

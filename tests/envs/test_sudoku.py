@@ -403,6 +403,8 @@ def test_options_do_not_leak_through_the_cache():
         ({"empty": True}, "empty"),
         ({"empty": 6, "max_turns": 5}, "at least 6 turns"),
         ({"expert_rows": 1.5}, "expert_rows must be from 0 to 1, given 1.5"),
+        ({"expert_rows": "abc"}, "expert_rows must be from 0 to 1, given 'abc'"),
+        ({"expert_rows": True}, "expert_rows must be from 0 to 1, given True"),
         ({"feedback": "all"}, "feedback must be one of none, rules, full, given 'all'"),
     ],
 )

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from arena.envs.base import TextEnv, one_of, split_of_content, split_of_seed, whole_number
+from arena.envs.base import TextEnv, fraction, one_of, split_of_content, split_of_seed, whole_number
 from arena.envs.tir_math import problems
 from arena.envs.tir_math.grading import is_correct
 from arena.envs.tir_math.problems import TEMPLATES, Problem, spoken, unspoken
@@ -100,12 +100,7 @@ class TirMath(TextEnv):
             raise ValueError("max_turns must be at least 2: one to run a program and one to answer")
         self.kinds = _kinds(kinds)
         self.digits, self.steps = whole_number("digits", digits, 1, 6), whole_number("steps", steps, 1, 6)
-        if not 0 <= hard <= 1:
-            raise ValueError(f"hard must be from 0 to 1, given {hard!r}")
-        self.hard = hard
-        if not 0 <= expert_head <= 1:
-            raise ValueError(f"expert_head must be from 0 to 1, given {expert_head!r}")
-        self.expert_head = expert_head
+        self.hard, self.expert_head = fraction("hard", hard), fraction("expert_head", expert_head)
         self.sandbox = one_of("sandbox", sandbox, SANDBOXES)
         if sandbox == "bwrap" and (reason := bwrap_refusal()):
             raise ValueError(reason)
