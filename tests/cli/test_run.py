@@ -143,8 +143,8 @@ def test_a_runs_dir_that_cannot_be_made_is_refused(arena, tmp_path, command):
     result = arena(command, *SMALL[1:], "--runs-dir", str(below))
     assert (result.code, result.out) == (2, "")
     assert result.err.endswith(
-        f"arena: error: --runs-dir: {below / 'r'} cannot be made or written to (Not a directory); "
-        "give a folder that can.\n"
+        f"arena: error: {below / 'r'} cannot be made or written to (Not a directory); "
+        "--runs-dir and --name say where a run goes.\n"
     )
 
 
