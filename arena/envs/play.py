@@ -39,13 +39,13 @@ def play(
         progress = f"turn {turn + 1}/{config.max_turns}"
         action = _ask(env.expert_action, info["admissible_actions"], env.open_ended, progress, read, write)
         if action is None:
-            write(f"You left after {turn} turns with reward {total:.1f}.")
+            write(f"You left after {_turns(turn)} with reward {total:.1f}.")
             return None
         observation, reward, terminated, truncated, info = env.step(action)
         turn, total, ended = turn + 1, total + float(reward), terminated or truncated
         write(f"{action}: reward {reward:+.1f}")
     outcome = "Solved" if info["success"] else "Out of turns" if truncated else "Not solved"
-    write(f"\n{observation}\n\n{outcome} after {turn} turns. Reward {total:.1f}.")
+    write(f"\n{observation}\n\n{outcome} after {_turns(turn)}. Reward {total:.1f}.")
     return info["success"]
 
 
@@ -102,3 +102,7 @@ def _ask(
 
 def _label(number: int, action: str) -> str:
     return f"[{_KEYS[action][0]}] {action}" if action in _KEYS else f"[{number}] {action}"
+
+
+def _turns(count: int) -> str:
+    return "1 turn" if count == 1 else f"{count} turns"

@@ -97,7 +97,7 @@ def test_words_of_ones_own_where_more_is_understood_than_is_listed():
 def test_leaving(last):
     result, shown = session(EnvConfig(name="sokoban"), ["left", *last])
     assert result is None
-    assert shown.endswith("You left after 1 turns with reward -0.1.")
+    assert shown.endswith("You left after 1 turn with reward -0.1.")
 
 
 def test_running_out_of_turns_and_falling():
@@ -109,4 +109,4 @@ def test_running_out_of_turns_and_falling():
     seed = next(s for s in range(100) if env.reset(seed=s)[1]["anchor"].startswith("PH"))
     result, shown = session(config, ["d"], seed)
     assert result is False
-    assert shown.endswith("Not solved after 1 turns. Reward 0.0.")
+    assert shown.endswith("Not solved after 1 turn. Reward 0.0.")
