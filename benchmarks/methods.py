@@ -24,8 +24,8 @@ ROOT = Path(__file__).parent
 TABLE, DOCS = ROOT / "methods.csv", ROOT.parent / "docs" / "methods.md"
 KEY = ["tier", "env", "algo", "seed"]
 #: `best_start`: held-out success of the start at its best temperature; `peak`, `final`: at the tier's evaluation
-#: temperature. `tokens`: sampled for training. `launched_at`: commit of the last launch of the cell's run, with a plus
-#: if tracked files differed from it.
+#: temperature. `tokens`: sampled for training. `seconds`: of the training steps, whatever else ran. `launched_at`:
+#: commit of the last launch of the cell's run, with a plus if tracked files differed from it.
 COLUMNS = [
     *KEY,
     *("start_hash", "best_start", "peak", "final", "collapse_step", "tokens", "seconds", "launched_at"),
@@ -54,16 +54,15 @@ def table(rows: pd.DataFrame) -> list[str]:
     lines = [
         f"Start's best, seeds {', '.join(map(str, seeds))}: {by_seed(starts, seeds)}.",
         "",
-        "| | peak | end | gain in points | collapsed | tokens | seconds |",
-        "|---|---|---|---|---|---|---|",
+        "| | peak | end | gain in points | collapsed | tokens |",
+        "|---|---|---|---|---|---|",
     ]
     for algo in method_order(list(rows.algo)):
         own = rows[rows.algo == algo].set_index("seed")
         gain = 100 * (own.final - own.best_start)
         lines.append(
             f"| {algo} | {by_seed(own.peak, seeds)} | {by_seed(own.final, seeds)} | {gain.mean():+.0f} "
-            f"| {own.collapse_step.notna().sum()} of {len(own)} | {times(own.tokens, base.tokens)} "
-            f"| {times(own.seconds, base.seconds)} |"
+            f"| {own.collapse_step.notna().sum()} of {len(own)} | {times(own.tokens, base.tokens)} |"
         )
     return lines
 
