@@ -1,6 +1,6 @@
 """How things look: colour, line and marker of each method, and how figures become SVG.
 
-The first colours are Okabe and Ito's, which people with the common colour-vision deficiencies tell apart; line style
+Six of the colours are Okabe and Ito's, which people with the common colour-vision deficiencies tell apart; line style
 and marker say the same once more for them and for print in grey.
 """
 
