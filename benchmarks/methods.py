@@ -4,8 +4,8 @@
 
 Adds the finished cells of runs to `benchmarks/methods.csv`, in the place of those it had of the same tier,
 environment, method and seed, and prints the tables of all that it holds; `--write-docs` puts them into docs/methods.md,
-which has the commands that make the runs. Without runs: the tables of what is there. Cells of one environment, tier and
-seed have one start; those of an older one have to be taken out first.
+which has the commands that make the runs, and each method's own rows into its page. Without runs: the tables of what is
+there. Cells of one environment, tier and seed have one start; those of an older one have to be taken out first.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ from pathlib import Path
 import pandas as pd
 from detectors import put
 
+from arena.algorithms.catalog import CATALOG
 from arena.analysis.summary import summarise_cells
+from arena.recipe import base_of
 from arena.records.reader import find_run, load_evals, load_steps, read_run
 from arena.report.style import method_order
 
 ROOT = Path(__file__).parent
-TABLE, DOCS = ROOT / "methods.csv", ROOT.parent / "docs" / "methods.md"
+TABLE, DOCS = ROOT / "methods.csv", ROOT.parent / "docs"
 KEY = ["tier", "env", "algo", "seed"]
 #: `best_start`: held-out success of the start at its best temperature; `peak`, `final`: at the tier's evaluation
 #: temperature. `tokens`: sampled for training. `seconds`: of the training steps, whatever else ran. `launched_at`:
@@ -91,6 +93,35 @@ def page(rows: pd.DataFrame) -> str:
     return "\n\n".join(blocks)
 
 
+def own_table(rows: pd.DataFrame, method: str) -> str:
+    """Markdown for a method's page: a row per tier, environment and spec that begins with it, GRPO's end beside."""
+    lines = [
+        "Held-out success at temperature 0.5 by seed, written by `benchmarks/methods.py` ([every method](../methods.md)):",
+        "",
+        "| tier, environment | seeds | | start's best | peak | end | GRPO's end |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    own = rows[rows.algo.map(base_of) == method]
+    if own.empty:
+        return "No cell has been run."
+    for (tier, env, algo), part in own.groupby(["tier", "env", "algo"], sort=True):
+        part = part.set_index("seed")
+        seeds = sorted(part.index)
+        grpo = rows[(rows.tier == tier) & (rows.env == env) & (rows.algo == "grpo")].set_index("seed").final
+        values = [by_seed(v, seeds) for v in (part.best_start, part.peak, part.final, grpo)]
+        lines.append(" | ".join([f"| {tier}, {env}", ", ".join(map(str, seeds)), f"`{algo}`", *values]) + " |")
+    return "\n".join(lines)
+
+
+def write_docs(rows: pd.DataFrame, text: str) -> None:
+    """The page of all, and every method's own."""
+    page_of_all = DOCS / "methods.md"
+    page_of_all.write_text(put(page_of_all.read_text(), "tables", text))
+    for method in CATALOG:
+        path = DOCS / "algorithms" / f"{method}.md"
+        path.write_text(put(path.read_text(), "numbers", own_table(rows, method)))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -107,7 +138,7 @@ def main() -> None:
     rows.to_csv(TABLE, index=False)
     print(text)
     if args.write_docs:
-        DOCS.write_text(put(DOCS.read_text(), "tables", text))
+        write_docs(rows, text)
 
 
 if __name__ == "__main__":

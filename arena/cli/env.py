@@ -49,7 +49,7 @@ def play(
     tier: Tier = DEFAULT_TIER,
     overrides: Overrides = None,
 ) -> None:
-    """Play an environment in the terminal, as the agent sees it."""
+    """Play an environment in the terminal, shown in full words whatever the tier's models see."""
     from arena.envs.play import play as play_env
 
     play_env(_config(name, tier, overrides), seed)

@@ -28,11 +28,13 @@ def play(
 ) -> bool | None:
     """Play the task of `seed`, always shown in the `full` style. True if solved, None if the player left.
 
-    `read` takes a prompt and returns a line; end of file and an interrupt leave the game.
+    The rules come first, without the format that a model has to answer in. `read` takes a prompt and returns a line;
+    end of file and an interrupt leave the game.
     """
     env = make_env(config.model_copy(update={"observation": "full"}))
     observation, info = env.reset(seed=seed)
-    write(env.instruction.partition("\n\n")[0])
+    rules = [part for part in env.instruction.split("\n\n") if "<think>" not in part]
+    write("\n\n".join(rules))
     turn, total, ended = 0, 0.0, False
     while not ended:
         write(f"\n{observation}\n")

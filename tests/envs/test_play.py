@@ -49,6 +49,7 @@ def test_a_solved_game():
     # Room 3: the player is at (1, 4), the box at (2, 2), the target below it.
     result, shown = session(EnvConfig(name="sokoban"), ["a", "l", "?", "banana", "down"])
     assert result is True
+    assert "O target, X box, P you" in shown and "<think>" not in shown
     assert "######\n##__P#\n#_X__#\n#_O_##\n######" in shown
     assert "[w] up  [s] down  [a] left  [d] right  [?] hint  [q] quit" in shown
     assert "turn 3/15" in shown
