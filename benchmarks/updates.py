@@ -5,8 +5,8 @@
     python benchmarks/updates.py --large    # 135 million parameters, random weights: sapo-sr against ppo-turn
 
 One update is scoring by policy, reference and critic, and one epoch of mini-batches. Every method is measured in a
-process of its own, methods in turn, three rounds; memory is the process's largest resident size less that before the
-update.
+process of its own, methods in turn, three rounds; memory is the process's largest resident size during the update, less
+that before it (Linux).
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import os
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import argparse
+import ctypes
+import gc
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -57,6 +58,19 @@ def recipe_of(method: str, large: bool) -> Recipe:
     return resolve("cpu", "sokoban", method, 0, parse_overrides(small + (LARGE if large else [])))
 
 
+def resident(field: str) -> float:
+    """Megabytes of a field of this process's status: VmRSS now, VmHWM at most since `forget_peak`."""
+    line = next(x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith(f"{field}:"))
+    return int(line.split()[1]) / 1024
+
+
+def forget_peak() -> None:
+    """Let the largest resident size be that of now, after giving back what sampling left unused."""
+    gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+
+
 def measure(method: str, large: bool, start: Path) -> dict[str, float]:
     """Processor seconds and megabytes of one update in this process, which has one thread."""
     torch.set_num_threads(1)
@@ -73,20 +87,21 @@ def measure(method: str, large: bool, start: Path) -> dict[str, float]:
     reference = frozen_copy(model)
     critic = CriticModel.of(algorithm, model, recipe.optim)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    forget_peak()
+    before = resident("VmRSS")
     started = time.process_time()
     batch = build_batch(
         groups, model, reference, algorithm, recipe, codec.pad_id, roller.largest_return, critic
     )
     optimise(model, optimizer, batch, algorithm, recipe, 1, critic)
     seconds = time.process_time() - started
-    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = resident("VmHWM")
     tokens = int(batch.rows.mask.sum())
     weights = sum(p.numel() for p in model.parameters())
     return {
         "seconds": seconds / tokens * 1e4,
-        "memory": (after - before) / 1024,
-        "resident": after / 1024,
+        "memory": peak - before,
+        "resident": peak,
         "tokens": tokens,
         "weights": weights,
     }
@@ -115,6 +130,7 @@ def main() -> None:
                 if run.returncode:
                     sys.exit(run.stderr)
                 values.append(json.loads(run.stdout.splitlines()[-1]))
+                print(method, run.stdout.splitlines()[-1], file=sys.stderr, flush=True)
     first = found[methods[0]]
     print(
         f"{first[0]['weights'] / 1e6:.1f} million weights; relative to {methods[0]}, median of {ROUNDS} rounds"
