@@ -96,7 +96,7 @@ def page(rows: pd.DataFrame) -> str:
 def own_table(rows: pd.DataFrame, method: str) -> str:
     """Markdown for a method's page: a row per tier, environment and spec that begins with it, GRPO's end beside."""
     lines = [
-        "Held-out success at temperature 0.5 by seed, written by `benchmarks/methods.py` ([every method](../methods.md)):",
+        "Held-out success at temperature 0.5 by seed (`benchmarks/methods.py`; [every method](../methods.md)):",
         "",
         "| tier, environment | seeds | | start's best | peak | end | GRPO's end |",
         "|---|---|---|---|---|---|---|",
@@ -109,7 +109,9 @@ def own_table(rows: pd.DataFrame, method: str) -> str:
         seeds = sorted(part.index)
         grpo = rows[(rows.tier == tier) & (rows.env == env) & (rows.algo == "grpo")].set_index("seed").final
         values = [by_seed(v, seeds) for v in (part.best_start, part.peak, part.final, grpo)]
-        lines.append(" | ".join([f"| {tier}, {env}", ", ".join(map(str, seeds)), f"`{algo}`", *values]) + " |")
+        lines.append(
+            " | ".join([f"| {tier}, {env}", ", ".join(map(str, seeds)), f"`{algo}`", *values]) + " |"
+        )
     return "\n".join(lines)
 
 

@@ -2,7 +2,8 @@
 same for others, over [rows, tokens].
 
 The reward that is normalised is the environment return, over the episodes of a group (ARLArena's code
-normalises over turn rows, where long episodes weigh more; its paper over episodes, which is followed here).
+normalises over turn rows, where long episodes weigh more; its paper over episodes, which is followed here;
+`grpo:over=turns` follows the code).
 Equal rewards and groups of one give 0. The standard deviation is Bessel-corrected, plus 1e-6. The format
 penalty is a token-level reward on the turn's last token, added after normalisation: with one return per
 response it reaches every token of that turn as an unscaled shift (the source divides it by the group's
@@ -103,15 +104,31 @@ def discounted_return(rewards: TurnRewards, gamma: float) -> Float[Tensor, " row
 
 @dataclass(frozen=True)
 class GroupNorm:
-    """GRPO: the episode's return, normalised within its group, for every turn of the episode."""
+    """GRPO: the episode's return, normalised within its group, for every turn of the episode.
+
+    Mean and standard deviation are `over` the group's episodes, as in the papers, or over its turns, as in ARLArena's
+    code, where an episode counts as often as it has turns.
+    """
 
     kind: ClassVar[str] = "group_norm"
     needs_group: ClassVar[bool] = True
-    summary: ClassVar[str] = "group-normalised return"
+    over: str = "episodes"
+
+    def __post_init__(self) -> None:
+        if self.over not in ("episodes", "turns"):
+            raise ValueError(f"over must be episodes or turns, given {self.over!r}")
+
+    @property
+    def summary(self) -> str:
+        """One cell of the method table."""
+        return "group-normalised return" + (" (over turns)" if self.over == "turns" else "")
 
     def __call__(self, rewards: TurnRewards) -> Advantages:
         """Episode part and format part."""
-        return _from_episodes(rewards, group_normalised)
+        if self.over == "episodes":
+            return _from_episodes(rewards, group_normalised)
+        returns, index, _ = episode_return(rewards)
+        return _with_penalty(group_normalised(returns[index], rewards.group), rewards)
 
 
 @dataclass(frozen=True)

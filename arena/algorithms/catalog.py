@@ -113,6 +113,9 @@ MODIFIERS: dict[str, tuple[str, Callable[[], Any]]] = {
     "tis": ("correction", TruncatedImportance),
 }
 
+#: A sequence mask whose threshold is above this share of the clip's leaves it next to nothing to act on.
+_HARDLY = 0.9
+
 _PARTS = tuple(f.name for f in dataclasses.fields(Algorithm) if f.compare)
 #: What the method table calls a part, where its name does not do.
 _TITLES = {"clip": "ratio and clip"}
@@ -182,6 +185,11 @@ def _check_fit(algorithm: Algorithm, spec: str) -> None:
             f"algorithm '{spec}': its advantage ({_summary(rule)}) needs a value at every token, its value source "
             f"({_summary(value)}) has two a turn."
         )
+    if value is not None and value.single_rollout and getattr(rule, "needs_group", False):
+        raise UsageError(
+            f"algorithm '{spec}': one trajectory a task has no group, and its advantage ({_summary(rule)}) compares "
+            "the episodes of one."
+        )
     if value is not None and value.single_rollout and getattr(algorithm.filter, "needs_group", False):
         raise UsageError(
             f"algorithm '{spec}': one trajectory a task has no group whose outcomes differ: the filter would keep none."
@@ -190,15 +198,33 @@ def _check_fit(algorithm: Algorithm, spec: str) -> None:
 
 def notices(algorithm: Algorithm) -> list[str]:
     """What a user may not expect of a composition that works."""
-    said = []
+    said = _replaced(algorithm)
     mask, clip = algorithm.mask, algorithm.clip
     if isinstance(mask, SequenceMask) and isinstance(clip, SequenceClip) and clip.clip_low < 1:
         limit = -math.log1p(-clip.clip_low)
-        if mask.delta >= limit:
+        if mask.delta > _HARDLY * limit:
+            acts = "cannot act" if mask.delta >= limit else "hardly ever acts"
             said.append(
-                f"{algorithm.name}: the sequence mask (delta {mask.delta:g}) cannot act: every sequence that it drops "
-                f"(`masked` counts them) has a ratio below {1 - clip.clip_low:g}, where the clip has removed the "
-                f"gradient already; give seqmask:delta below {limit:.3g}."
+                f"{algorithm.name}: the sequence mask (delta {mask.delta:g}) {acts}: a sequence that it drops "
+                f"(`masked` counts them) has a ratio below {math.exp(-mask.delta):.6g}, and below "
+                f"{1 - clip.clip_low:g} the clip has removed the gradient already; give seqmask:delta well below "
+                f"{limit:.3g}."
+            )
+    return said
+
+
+def _replaced(algorithm: Algorithm) -> list[str]:
+    """A notice for every modifier that takes the place of what distinguishes the method it is added to."""
+    path, head, modifiers = split_spec(algorithm.name)
+    if not modifiers:
+        return []
+    base, said = get_algorithm(f"{path}:{head}" if path else head), []
+    for modifier in (text.split(":")[0].strip() for text in modifiers):
+        field, _ = MODIFIERS[modifier]
+        own, now = getattr(base, field), getattr(algorithm, field)
+        if own not in (None, GroupNorm()) and own != now:
+            said.append(
+                f"{algorithm.name}: '{modifier}' takes the place of {base.name}'s own {field} ({_summary(own)})."
             )
     return said
 

@@ -114,7 +114,7 @@ STEPS = Table(
         Column(
             "kl_ref_k3",
             _F64,
-            "KL(policy || reference), k3 as in kl_loss, token mean over the step's first mini-batch: there the tokens are the policy's own samples and the estimator is unbiased. Later mini-batches hold old samples, and a token that has become unlikely there has no bound.",
+            "KL(policy || reference), k3 as in kl_loss, token mean over the step's first mini-batch: there the tokens are the policy's own samples and the estimator is unbiased, unless a filter chose among them. Later mini-batches hold old samples, and a token that has become unlikely there has no bound.",
             trl="kl",
         ),
         Column(
@@ -161,7 +161,7 @@ STEPS = Table(
         Column(
             "grad_norm",
             _F64,
-            "Global gradient norm before clipping, mean over the mini-batches.",
+            "Global gradient norm before clipping, mean over the mini-batches. With shared values (sapo-sr) theirs is in it and most of it: norms of other methods are not comparable.",
             verl="actor/grad_norm",
             trl="grad_norm",
         ),
@@ -272,7 +272,11 @@ STEPS = Table(
             "generation_batches", _I32, "Rollout rounds in this step; more than 1 only with a dynamic filter."
         ),
         Column("tokens_sampled", _I64, "Response tokens sampled in this step, filtered groups included."),
-        Column("tokens_prompt", _I64, "Prompt tokens read while sampling in this step."),
+        Column(
+            "tokens_prompt",
+            _I64,
+            "Prompt tokens shown while sampling in this step, each once: what a turn of layout trajectory reads again of its past is not counted.",
+        ),
         Column(
             "tokens_trained",
             _I64,

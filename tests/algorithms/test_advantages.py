@@ -159,6 +159,16 @@ def test_long_episodes_do_not_weigh_more():
     assert GroupNorm()(rewards(*turns)).episode.tolist() == pytest.approx([HALF] * 3 + [-HALF])
 
 
+def test_over_turns_long_episodes_weigh_more():
+    # ARLArena's code: three rows of return 1 and one of 0 have mean 3/4 and a standard deviation of 1/2.
+    turns = [(0, 0, t, 1.0 if t == 2 else 0.0, -0.1, t) for t in range(3)] + [(1, 0, 0, 0.0, 0.0, 0)]
+    out = GroupNorm(over="turns")(rewards(*turns))
+    assert out.episode.tolist() == pytest.approx([0.5 - 1e-6] * 3 + [-1.5 + 3e-6], abs=1e-8)
+    assert (out.total - out.episode).tolist() == pytest.approx([-0.1] * 3 + [0.0])
+    with pytest.raises(ValueError, match="over must be episodes or turns, given 'rows'"):
+        GroupNorm(over="rows")
+
+
 def test_penalty_reaches_groups_of_equal_returns_unscaled():
     out = GroupNorm()(rewards((0, 0, 0, 1.0, 0.0, 0), (1, 0, 0, 1.0, -0.1, 0)))
     assert out.episode.tolist() == [0.0, 0.0]

@@ -167,7 +167,7 @@ ERRORS = {
     "gspo+gigop": "unknown modifier 'gigop'. Did you mean 'gigpo'? "
     "Allowed: actfocus, dynamic, empg, gigpo, seqmask, tis. Given in 'gspo+gigop'.",
     "grpo:clip_hgih=0.3": "unknown parameter 'clip_hgih' of 'grpo'. Did you mean 'clip_high'? "
-    "Allowed: clip_high, clip_low.",
+    "Allowed: clip_high, clip_low, over.",
     "gspo+gigpo:delta=1": "unknown parameter 'delta' of 'gigpo'. Allowed: gamma, omega, step_penalty.",
     "gspo:clip_low": "algorithm 'gspo:clip_low': 'clip_low' is not key=value, as in 'gspo:clip_low=3e-4'.",
     "gspo:=3": "algorithm 'gspo:=3': '=3' is not key=value, as in 'gspo:clip_low=3e-4'.",
@@ -297,10 +297,11 @@ def test_an_advantage_that_reads_values_needs_a_source(tmp_path):
 @pytest.mark.parametrize(
     ("spec", "acts"),
     [
-        ("sampo+seqmask", True),  # delta 0.003 is within -log(1 - 0.003)
+        ("sampo+seqmask", False),  # delta 0.003 leaves it the ratios from 0.997 to 0.9970045
+        ("sampo+seqmask:delta=2e-3", True),
         ("sampo+seqmask:delta=3.1e-3", False),
-        ("gspo:clip_low=0.1+seqmask:delta=0.1", True),
-        ("gspo:clip_low=0.995+seqmask:delta=5", True),
+        ("gspo:clip_low=0.1+seqmask:delta=0.09", True),
+        ("gspo:clip_low=0.995+seqmask:delta=4", True),
         ("gspo:clip_low=1+seqmask:delta=5", True),
         ("cispo+seqmask:delta=5", True),
         ("gspo", True),
@@ -309,4 +310,37 @@ def test_an_advantage_that_reads_values_needs_a_source(tmp_path):
 def test_a_sequence_mask_beyond_the_clip_is_said_to_do_nothing(spec, acts):
     said = notices(get_algorithm(spec))
     assert len(said) == (0 if acts else 1)
-    assert acts or "cannot act" in said[0]
+    assert acts or "cannot act" in said[0] or "hardly ever acts" in said[0]
+
+
+@pytest.mark.parametrize(
+    ("spec", "note"),
+    [
+        ("sampo+empg", "'empg' takes the place of sampo's own advantage (group-normalised return + 1 x"),
+        ("rloo+gigpo", "'gigpo' takes the place of rloo's own advantage (return - mean of the others)"),
+        ("dapo+dynamic", "'dynamic' takes the place of dapo's own filter ("),
+        ("actfocus+actfocus:alpha=0.3", "'actfocus' takes the place of actfocus's own weighting ("),
+        ("gspo+gigpo+dynamic", None),
+        ("sampo+gigpo", None),
+        ("grpo:over=turns+gigpo", "'gigpo' takes the place of grpo:over=turns's own advantage"),
+    ],
+)
+def test_a_modifier_that_replaces_a_methods_own_part_is_said_to(spec, note):
+    said = notices(get_algorithm(spec))
+    assert said == [] if note is None else [note in line for line in said] == [True]
+
+
+def test_one_trajectory_a_task_has_no_group_to_compare(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from dataclasses import dataclass, replace\n"
+        "from arena.algorithms.advantages import TurnGAE\n"
+        "from arena.algorithms.catalog import CATALOG\n"
+        "@dataclass(frozen=True)\n"
+        "class Compared(TurnGAE):\n"
+        "    kind = 'compared'\n"
+        "    needs_group = True\n"
+        "lonely = replace(CATALOG['sapo-sr'], advantage=Compared())\n"
+    )
+    with pytest.raises(UsageError, match="has no group, and its advantage"):
+        get_algorithm(f"{file}:lonely")
