@@ -47,7 +47,8 @@ LARGE = [
     "model.num_heads=12",
     "model.num_kv_heads=12",
     "model.intermediate_size=2240",
-    "rollout.groups=2",
+    "rollout.groups=1",
+    "env.max_turns=3",
     "optim.micro_rows=8",
 ]
 
