@@ -36,12 +36,13 @@ class SharedValue:
     """SAPO's value (arXiv 2608.19842, v3): v = (z_w+ - z_w-) / tau, the logits of two vocabulary entries that are
     reserved for it, before the response (V) and after it (Q). One trajectory per task, one backward pass.
 
-    The coefficients are not published; these are first guesses (docs/algorithms/sapo-sr.md).
+    The coefficients are not published; tau and the value loss's were chosen by a grid, the others are guesses
+    (docs/algorithms/sapo-sr.md).
     """
 
     kind: ClassVar[str] = "shared_value"
     single_rollout: ClassVar[bool] = True
-    tau: float = 1.0
+    tau: float = 2.0
     value_coef: float = 0.5
     q_coef: float = 0.5
     entropy_coef: float = 0.0

@@ -65,7 +65,7 @@ COMPOSITIONS = {
     "ppo-turn": replace(PPO, advantage=TurnGAE(gamma=0.95, lam=0.95)),
     "ppo-actfocus": replace(PPO, weighting=ActFocus(alpha=0.1, beta=0.5)),
     "sapo-sr": replace(
-        GRPO, advantage=TurnGAE(gamma=0.95, lam=0.95), value=SharedValue(1.0, 0.5, 0.5, 0.0, value_clip=0.2)
+        GRPO, advantage=TurnGAE(gamma=0.95, lam=0.95), value=SharedValue(2.0, 0.5, 0.5, 0.0, value_clip=0.2)
     ),
 }
 

@@ -25,5 +25,7 @@ def test_every_column_has_a_row_with_type_and_meaning():
 
 def test_a_row_names_the_metrics_of_other_trainers():
     row = next(line for line in render().splitlines() if line.startswith("| `grad_norm` |"))
-    assert row.startswith("| `grad_norm` | double | Global gradient norm before clipping, mean over the mini-")
+    assert row.startswith(
+        "| `grad_norm` | double | Global gradient norm before clipping, mean over the mini-"
+    )
     assert row.endswith(" | actor/grad_norm | grad_norm |")
