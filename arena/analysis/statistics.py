@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 import pandas as pd
@@ -38,7 +39,7 @@ _T_975 = (
     2.2010, 2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860,
     2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423,
 )  # fmt: skip
-_Z_975, _Z_80 = 1.959964, 0.841621
+_Z_975 = 1.959964
 
 #: Draws held at once, so that memory does not grow with their number.
 _CHUNK = 250
@@ -152,27 +153,27 @@ def paired_difference(a: ArrayLike, b: ArrayLike) -> PairedDifference:
     return PairedDifference(tuple((b - a).tolist()), spread)
 
 
-def seeds_needed(mean: float, deviation: float) -> int | None:
-    """Seeds for which a paired t test at 5 % finds a true mean difference of `mean` in four of five experiments.
+def seeds_needed(mean: float, deviation: float, power: float = 0.8) -> int | None:
+    """Seeds for which a paired t test at 5 % finds a true mean difference of `mean` in a share `power` of experiments.
 
     `deviation`: standard deviation of the difference between seeds. The smallest n from three on for which
-    `_noncentrality(n - 1)` deviation / sqrt(n) <= |mean|; None above `MOST_SEEDS`. Mean and deviation are
+    `_noncentrality(n - 1, power)` deviation / sqrt(n) <= |mean|; None above `MOST_SEEDS`. Mean and deviation are
     estimates of few seeds themselves, so it is an order of magnitude.
     """
     for n in range(MIN_SEEDS_FOR_INTERVAL, MOST_SEEDS + 1):
-        if 0 < abs(mean) >= _noncentrality(n - 1) * deviation / math.sqrt(n):
+        if 0 < abs(mean) >= _noncentrality(n - 1, power) * deviation / math.sqrt(n):
             return n
     return None
 
 
-def _noncentrality(freedom: int) -> float:
-    """Mean over its standard error at which noncentral t exceeds Student's 97.5 % quantile four times of five.
+def _noncentrality(freedom: int, power: float) -> float:
+    """Mean over its standard error at which noncentral t exceeds Student's 97.5 % quantile in a share of experiments.
 
-    Johnson and Welch's approximation; the exact power at it is 0.812 for 2 degrees of freedom, 0.804 for 4, 0.801
-    for 9, never below 0.799 (the tests compute it).
+    Johnson and Welch's approximation; of a power of 0.8 the exact one at it is 0.812 for 2 degrees of freedom, 0.804
+    for 4, 0.801 for 9, never below 0.799 (the tests compute it).
     """
     t = student_quantile(freedom)
-    return t * (1 - 1 / (4 * freedom)) + _Z_80 * math.sqrt(1 + t**2 / (2 * freedom))
+    return t * (1 - 1 / (4 * freedom)) + NormalDist().inv_cdf(power) * math.sqrt(1 + t**2 / (2 * freedom))
 
 
 @dataclass(frozen=True)

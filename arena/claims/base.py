@@ -11,10 +11,15 @@ The rule, for Student's 95 % interval of the mean of those numbers. A claim that
 
 A claim that two things are alike is reproduced where the interval lies within the margin of equivalence (two one-sided
 tests at 2.5 % each), not reproduced where it lies outside, else inconclusive. Fewer than three seeds, or one and the
-same difference in every seed, give no interval and are inconclusive (`arena.analysis.statistics`).
+same difference in every seed, give no interval and are inconclusive; so is no difference at all, which is what two
+methods have that are both at 0 or 100 %, or do not fall.
 
-A claim of several parts holds if all do: that is an intersection-union test, whose level is that of each part, so none
-is corrected for their number. It is refuted by any part that is not reproduced.
+A claim over environments is about all of them: on some alone it is inconclusive, and the explanation says what these
+came to.
+
+A claim of several parts holds if all do: that is an intersection-union test, whose level is that of each part. It is
+refuted by any part that is not reproduced, at the level of that part: of nine parts that all have exactly the smallest
+effect of interest, one is refuted in about 16 % of experiments with three seeds.
 """
 
 from __future__ import annotations
@@ -64,6 +69,11 @@ class Outcome:
     missing: tuple[Missing, ...] = ()
     equal_tokens: Outcome | None = None
     parts: tuple[Outcome, ...] = ()
+
+    @property
+    def has_run(self) -> bool:
+        """Whether there were cells for it, or for any of its parts."""
+        return any(part.verdict != "not run" for part in self.parts or (self,))
 
     @property
     def effect_text(self) -> str | None:
@@ -161,18 +171,21 @@ def judge(
     unit: str,
     explanation: str = "",
     fixed: bool = False,
+    complete: bool = True,
 ) -> Outcome:
     """The verdict on one value per seed, positive in the claimed direction; missing values are left out.
 
     `fixed`: the values do not depend on the seed but by accident (bytes), so that equal ones are an interval.
+    `complete`: whether only more seeds could decide it; where environments are missing, that is not said.
     """
     kept = {seed: value for seed, value in sorted(by_seed.items()) if not math.isnan(value)}
     if not kept:
         return Outcome(label, "inconclusive", _joined(explanation, "no seed has a value"), unit)
     found = paired_difference([0.0] * len(kept), list(kept.values()))
-    reason = why_no_interval(len(kept)) if fixed else found.why_no_interval
+    reason = why_no_interval(len(kept), found.spread.same and not fixed)
     mean, ends = found.spread.mean, None if reason else found.spread.interval
     verdict = bounds.verdict(*ends) if ends else "inconclusive"
+    waits = complete and verdict == "inconclusive"
     outcome = Outcome(
         label,
         verdict,
@@ -182,9 +195,17 @@ def judge(
         low=ends[0] if ends else None,
         high=ends[1] if ends else None,
         seeds=tuple(kept),
-        more_seeds=_more_seeds(found, bounds) if verdict == "inconclusive" else None,
+        more_seeds=_more_seeds(found, bounds) if waits else None,
     )
-    return replace(outcome, explanation=_joined(explanation, reason, _more(outcome)))
+    return replace(outcome, explanation=_joined(explanation, reason, _more(outcome) if waits else None))
+
+
+def on_some(outcome: Outcome, envs: Sequence[str], named: Sequence[str]) -> Outcome:
+    """The outcome of a claim over the environments `named`, of which only `envs` could be looked at."""
+    if len(envs) == len(named) or outcome.verdict == "inconclusive":
+        return outcome
+    told = f"{outcome.verdict} on {', '.join(envs)} alone, {len(envs)} of {len(named)} environments"
+    return replace(outcome, verdict="inconclusive", explanation=_joined(outcome.explanation, told))
 
 
 def _more_seeds(found: PairedDifference, bounds: Bounds) -> int | None:
@@ -196,17 +217,19 @@ def _more_seeds(found: PairedDifference, bounds: Bounds) -> int | None:
         return MIN_SEEDS_FOR_INTERVAL - seeds if seeds < MIN_SEEDS_FOR_INTERVAL else None
     squares = sum((value - found.spread.mean) ** 2 for value in found.differences)
     deviation = math.sqrt(squares / (seeds - 1))
-    counts = [seeds_needed(distance, deviation) for distance in bounds.distances(found.spread.mean)]
+    # To lie within a margin, the interval has to keep clear of both ends: nine of ten times of each.
+    power = 0.9 if bounds.alike else 0.8
+    counts = [seeds_needed(distance, deviation, power) for distance in bounds.distances(found.spread.mean)]
     enough = [count for count in counts if count is not None]
     return max(1, min(enough) - seeds) if enough else None
 
 
 def _more(outcome: Outcome) -> str | None:
-    """In words, of an inconclusive outcome with a spread over seeds."""
-    if outcome.verdict != "inconclusive":
+    """In words, of an inconclusive outcome with an interval; without one, that it takes three has been said."""
+    if outcome.low is None:
         return None
     if outcome.more_seeds is None:
-        return f"more than {MOST_SEEDS} seeds would not decide it" if outcome.low is not None else None
+        return f"more than {MOST_SEEDS} seeds would not decide it"
     return f"about {outcome.more_seeds} more {'seed' if outcome.more_seeds == 1 else 'seeds'} would decide it"
 
 

@@ -242,6 +242,12 @@ def pool(runs: Iterable[Run], groups: pd.DataFrame | None = None) -> Pool:
     return Pool(cells, {("groups", path): known[name] for path, name in named if name in known})
 
 
+def free_fields(cell: Cell) -> tuple[tuple[str, str], ...]:
+    """The fields of a cell's recipe that do not change what is learned, but may take time."""
+    assert cell.recipe is not None
+    return tuple(item for item in sorted(flat_recipe(cell.recipe).items()) if item[0].startswith(FREE))
+
+
 def _differing(cell: Cell, need: Need) -> set[str]:
     """The fields in which a cell's recipe is not the need's."""
     assert cell.recipe is not None

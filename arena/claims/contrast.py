@@ -2,7 +2,7 @@
 
 A seed's number is the mean over environments of the difference between the two sides, each the mean over its methods.
 Cells of one seed share start, tasks and sampling noise, which pairing takes out. Every environment that counts has
-all cells of every seed that counts, so that the mix is the same for each.
+all cells of every seed that counts, so that the mix is the same for each; without some of them the claim stays open.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from arena.analysis.degradation import Degradation, degradation
 from arena.analysis.statistics import MIN_SEEDS_FOR_INTERVAL
 from arena.analysis.summary import skipped_updates, summarise_cells
-from arena.claims.base import Bounds, Outcome, judge, not_run
-from arena.claims.cells import Need, Pool, Records
+from arena.claims.base import Bounds, Outcome, judge, not_run, on_some
+from arena.claims.cells import Need, Pool, Records, free_fields
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Measure:
 
     `evaluated`: it is read from the evaluations, and so can be had at a number of sampled tokens. `relative`: a
     difference counts as a share of the other side's value, in percent. `fixed`: it does not depend on the seed.
+    `timed`: cells are comparable only if what does not change learning, but may take time, is the same, too.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Measure:
     evaluated: bool = True
     relative: bool = False
     fixed: bool = False
+    timed: bool = False
 
 
 def _from_path(value: Callable[[Degradation], float]) -> Callable[[Records], float]:
@@ -67,11 +69,14 @@ SECONDS = Measure(
     "seconds of rollout, scoring and update a step",
     "%",
     lambda records: float(
-        records.steps[["seconds_rollout", "seconds_scoring", "seconds_update"]].sum(axis=1).mean()
+        records.steps[["seconds_rollout", "seconds_scoring", "seconds_update"]]
+        .sum(axis=1, skipna=False)
+        .mean(skipna=False)
     ),
     5.0,
     evaluated=False,
     relative=True,
+    timed=True,
 )
 #: Weights, critic and optimiser state, as kept on disk: what a method holds whatever the batch. Peak memory is not
 #: recorded.
@@ -116,18 +121,19 @@ class Contrast:
             return not_run(self.label, self.measure.unit, missing)
         rows = {seed: [held[env][seed] for env in envs] for seed in seeds}
         told = "; ".join([self._told(rows, envs), *not_counted(cells, self.needs, envs)])
-        outcome = replace(self._judge(rows, told), missing=missing)
+        outcome = replace(self._judge(rows, envs, told), missing=missing)
         if not self.measure.evaluated:
-            return outcome
+            return on_some(outcome, envs, self.envs)
         cut = {seed: [_at_equal_tokens(pair) for pair in pairs] for seed, pairs in rows.items()}
-        equal = self._judge(cut, "")
+        equal = self._judge(cut, envs, "")
         if equal.verdict != outcome.verdict:
             told = f"{outcome.explanation}; at equal sampled tokens {equal.verdict}"
             outcome = replace(outcome, explanation=told)
+        equal, outcome = (on_some(each, envs, self.envs) for each in (equal, outcome))
         return replace(outcome, equal_tokens=equal)
 
     def _held(self, cells: Pool, env: str) -> dict[int, Sides]:
-        """By seed, the records of both sides in one environment, where all are there."""
+        """By seed, the records of both sides in one environment, where all are there and can be compared."""
         found = [
             [
                 cells.find(Need(self.tier, side.algos, self.envs, side.changes), env, algo)
@@ -139,15 +145,18 @@ class Contrast:
         return {
             seed: tuple([cells.records(by_seed[seed]) for by_seed in side] for side in found)
             for seed in seeds
+            if not self.measure.timed
+            or len({free_fields(by_seed[seed]) for side in found for by_seed in side}) == 1
         }
 
-    def _judge(self, rows: Mapping[int, Sequence[Sides]], told: str) -> Outcome:
+    def _judge(self, rows: Mapping[int, Sequence[Sides]], envs: Sequence[str], told: str) -> Outcome:
         measure, alike = self.measure, self.claimed == "same"
         values = {
             seed: float(np.mean([self._difference(pair) for pair in pairs])) for seed, pairs in rows.items()
         }
         bounds = Bounds(measure.margin if alike else measure.smallest, alike)
-        return judge(self.label, values, bounds, measure.unit, told, measure.fixed)
+        whole = len(envs) == len(self.envs)
+        return judge(self.label, values, bounds, measure.unit, told, measure.fixed, whole)
 
     def _difference(self, pair: Sides) -> float:
         a, b = (self._mean(side) for side in pair)
@@ -200,7 +209,7 @@ def not_counted(cells: Pool, needs: Sequence[Need], envs: Sequence[str]) -> list
     """In words: environments that are not among those that count, and cells that did not reach their end."""
     without = [env for env in needs[0].envs if env not in envs]
     unfinished = cells.unfinished(needs)
-    return ([f"without {', '.join(without)}, which lacks cells of these seeds"] if without else []) + (
+    return ([f"without {', '.join(without)}: no cells, or no values, of these seeds"] if without else []) + (
         [f"not counted: {unfinished}"] if unfinished else []
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from arena.analysis.energy import correlations, task_table
-from arena.claims.base import Bounds, Outcome, judge, not_run
+from arena.claims.base import Bounds, Outcome, judge, not_run, on_some
 from arena.claims.cells import Need, Pool
 from arena.claims.contrast import balanced, not_counted
 from arena.records.reader import Cell, map_cells
@@ -42,23 +42,32 @@ class EnergyCorrelation:
     def test(self, cells: Pool) -> Outcome:
         """One value per seed."""
         (need,) = self.needs
-        held = {env: cells.find(need, env, self.algo) for env in self.envs}
-        seeds, envs = balanced({env: set(by_seed) for env, by_seed in held.items()})
-        missing = cells.missing(self.needs, seeds)
-        if not seeds:
-            return not_run(self.label, "correlation", missing)
-        table = pd.DataFrame(
-            {
-                env: {seed: _correlation(cells, held[env][seed], self.measure) for seed in seeds}
-                for env in envs
+        found = {
+            env: {
+                seed: _correlation(cells, cell, self.measure)
+                for seed, cell in cells.find(need, env, self.algo).items()
             }
-        )
+            for env in self.envs
+        }
+        known = {env: {s: r for s, r in by_seed.items() if not np.isnan(r)} for env, by_seed in found.items()}
+        seeds, envs = balanced({env: set(by_seed) for env, by_seed in known.items()})
+        missing = cells.missing(self.needs, seeds)
+        if not any(found.values()):
+            return not_run(self.label, "correlation", missing)
+        table = pd.DataFrame({env: {seed: known[env][seed] for seed in seeds} for env in envs})
         by_env = ", ".join(f"{env} {value:+.2f}" for env, value in table.mean().items())
-        by_seed = {seed: float(np.mean(table.loc[seed])) for seed in seeds}
-        bounds = _NONE if self.none else _SOME
-        told = "; ".join([f"by environment {by_env}", *not_counted(cells, self.needs, envs)])
-        outcome = judge(self.label, by_seed, bounds, "correlation", told)
-        return replace(outcome, missing=missing)
+        told = "; ".join(
+            [*([f"by environment {by_env}"] if envs else []), *not_counted(cells, self.needs, envs)]
+        )
+        outcome = judge(
+            self.label,
+            {seed: float(table.loc[seed].mean()) for seed in seeds},
+            _NONE if self.none else _SOME,
+            "correlation",
+            told,
+            complete=len(envs) == len(self.envs),
+        )
+        return replace(on_some(outcome, envs, self.envs), missing=missing)
 
 
 def _correlation(cells: Pool, cell: Cell, measure: str) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,9 @@ import pandas as pd
 from arena.analysis.degradation import RULE
 from arena.analysis.summary import summarise_cells
 from arena.analysis.tokens import GROUPS
-from arena.claims.base import Bounds, Outcome, judge, not_run
+from arena.claims.base import Bounds, Outcome, judge, not_run, on_some
 from arena.claims.cells import Need, Pool
+from arena.claims.contrast import balanced, not_counted
 from arena.records.reader import Cell
 
 #: The groups that the diagnosis is about.
@@ -45,25 +47,30 @@ class ShareRises:
     def test(self, cells: Pool) -> Outcome:
         """One value per seed: the mean over its collapsed cells."""
         (need,) = self.needs
-        held = [
-            cell for env in self.envs for algo in self.algos for cell in cells.find(need, env, algo).values()
-        ]
-        controls = {env: cells.find(need, env, self.control) if self.control else {} for env in self.envs}
-        pairs = [(cell, controls[cell.env].get(cell.seed)) for cell in held]
-        pairs = [(cell, other) for cell, other in pairs if other is not None or not self.control]
-        if not pairs:
-            return not_run(self.label, "points", cells.missing(self.needs))
-        rises: dict[int, list[float]] = {}
-        collapsed = 0
-        for cell, other in pairs:
+        held = {env: {algo: cells.find(need, env, algo) for algo in need.algos} for env in self.envs}
+        seeds, envs = balanced(
+            {env: set.intersection(*map(set, by_algo.values())) for env, by_algo in held.items()}
+        )
+        missing = cells.missing(self.needs, seeds)
+        if not seeds:
+            return not_run(self.label, "points", missing)
+        rises: dict[int, list[float]] = {seed: [] for seed in seeds}
+        for env, seed, algo in product(envs, seeds, self.algos):
+            cell = held[env][algo][seed]
             onset = _onset(cells, cell)
             if onset is not None:
-                collapsed += 1
-                rise = _rise(cells, cell, onset) - (_rise(cells, other, onset) if other else 0.0)
-                rises.setdefault(cell.seed, []).extend([] if math.isnan(rise) else [rise])
-        by_seed = {seed: float(np.mean(values)) for seed, values in rises.items() if values}
-        told = f"{collapsed} of {len(pairs)} cells collapsed"
-        return judge(self.label, by_seed, _BOUNDS, "points", told)
+                other = held[env][self.control][seed] if self.control else None
+                rises[seed].append(_rise(cells, cell, onset) - (_rise(cells, other, onset) if other else 0.0))
+        collapsed = [rise for values in rises.values() for rise in values]
+        known = {seed: [x for x in values if not math.isnan(x)] for seed, values in rises.items()}
+        by_seed = {seed: float(np.mean(values)) for seed, values in known.items() if values}
+        told = f"{len(collapsed)} of {len(seeds) * len(envs) * len(self.algos)} cells collapsed"
+        if unknown := sum(map(math.isnan, collapsed)):
+            told += f", {unknown} of them without tokens or without steps before"
+        told = "; ".join([told, *not_counted(cells, self.needs, envs)])
+        complete = len(envs) == len(self.envs)
+        outcome = judge(self.label, by_seed, _BOUNDS, "points", told, complete=complete)
+        return replace(on_some(outcome, envs, self.envs), missing=missing)
 
 
 def _onset(cells: Pool, cell: Cell) -> int | None:

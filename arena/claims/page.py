@@ -25,17 +25,21 @@ run name add to one run, so those of several claims may follow one another.
 
 **Test.** Both sides of a comparison are paired by environment and seed. A seed's value is the mean over
 environments of the difference, so seeds are the unit of replication. An environment counts if it has all
-cells of every seed that counts; the answer names those that do not. Effects are positive in the direction
-claimed.
+cells of every seed that counts; the answer names those that do not, and without them the claim is *inconclusive*,
+with what the others came to. Effects are positive in the direction claimed. Times are compared between cells that
+record and checkpoint alike.
 
 **Verdict.** A claim that something is larger is *not reproduced* where the interval lies below the smallest
 effect of interest ({FINAL.smallest:g} points of success, {LOST.smallest:g} % of the peak): then it excludes 0
 in the other direction, or the effect is too small to matter. Else it is *reproduced* where the interval
 excludes 0 in the claimed direction, else *inconclusive*, with an estimate of how many more seeds would decide
-it. A claim that two are alike is reproduced where the interval lies within {FINAL.margin:g} points of 0 (two
-one-sided tests), not reproduced where it lies outside. A claim of several parts holds if all do, which needs
-no correction for their number; one part that is not reproduced refutes it. *Not run*: cells are missing, and
-the commands that make them are printed. The code of the rule, with its reasons: `arena/claims/base.py`.
+it. Differences that are the same in all seeds, 0 too, give no interval: two methods that are both at 100 % have
+not been compared. A claim that two are alike is reproduced where the interval lies within {FINAL.margin:g} points
+of 0 (two one-sided tests), not reproduced where it lies outside. A claim of several parts holds if all do, which
+needs no correction for their number; one part that is not reproduced refutes it, at the level of that part (of nine
+parts on the smallest effect of interest, one is refuted in about 16 % of experiments with three seeds). *Not run*:
+cells are missing, and the commands that make them are printed. The code of the rule, with its reasons:
+`arena/claims/base.py`.
 
 **Equal tokens.** Methods are compared at equal steps, and the verdict follows that. Filters sample more, so
 the same effect is also given at equal sampled tokens: all cells of one environment and seed at the total of

@@ -80,7 +80,7 @@ def _show(found: Mapping[Claim, Outcome], asked: bool) -> None:
     print("Effects are positive in the direction claimed, with Student's 95 % interval over seeds\n")
     show([_row(claim.name, outcome) for claim, outcome in found.items()])
     for claim, outcome in found.items():
-        if asked or outcome.verdict != "not run":
+        if asked or outcome.has_run:
             _details(claim, outcome)
 
 

@@ -24,7 +24,7 @@ def claims_section(run: Run, groups: pd.DataFrame) -> Section | None:
     """
     cells = pool([run], groups)
     outcomes = {claim: claim.test(cells) for claim in CLAIMS.values()}
-    tested = {claim: outcome for claim, outcome in outcomes.items() if outcome.verdict != "not run"}
+    tested = {claim: outcome for claim, outcome in outcomes.items() if outcome.has_run}
     if not tested:
         return None
     rest = len(outcomes) - len(tested)
@@ -52,9 +52,18 @@ def claims_section(run: Run, groups: pd.DataFrame) -> Section | None:
     )
 
 
+def _part(part: Outcome) -> str:
+    """One of several parts, with what its numbers rest on."""
+    if part.verdict == "not run":
+        return f"{part.label}: not run"
+    effect = f", {part.effect_text} {part.unit}" if part.effect is not None else ""
+    return f"{part.label}: {part.verdict}{effect}; {part.explanation}"
+
+
 def _row(claim: Claim, outcome: Outcome) -> tuple[str, ...]:
     published = ", ".join(f"{n.label} {n.value}" for n in claim.published)
-    told = [claim.statement, outcome.explanation, *([f"Published: {published}"] if published else [])]
+    told = [claim.statement, outcome.explanation, *map(_part, outcome.parts)]
+    told += [f"Published: {published}"] if published else []
     return (
         claim.name,
         outcome.verdict,

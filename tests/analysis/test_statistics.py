@@ -112,7 +112,9 @@ def test_seeds_needed_give_the_power_promised(effect):
 
 
 def test_the_power_is_four_of_five_for_any_number_of_seeds():
-    power = [stats.nct.sf(stats.t.ppf(0.975, n - 1), n - 1, _noncentrality(n - 1)) for n in range(3, 200)]
+    power = [
+        stats.nct.sf(stats.t.ppf(0.975, n - 1), n - 1, _noncentrality(n - 1, 0.8)) for n in range(3, 200)
+    ]
     assert power[0] == pytest.approx(0.812, abs=5e-4)
     assert power[2] == pytest.approx(0.804, abs=5e-4)
     # Above 30 degrees of freedom the quantile of t is expanded.

@@ -1,5 +1,7 @@
 """A planted relation of energy and variance, and none."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -39,7 +41,8 @@ def test_correlations_by_hand(tmp_path):
     # Mean 0.8, deviation 0.2, half width 4.3027 x 0.2 / sqrt(3) = 0.4968.
     assert (found.effect, found.low) == pytest.approx((0.8, 0.3032), abs=1e-4)
     assert (found.verdict, found.explanation) == ("reproduced", "by environment sokoban +0.80")
-    assert THINK.test(cells).verdict == "reproduced"
+    # 0 in every seed: no spread, so nothing says that it is 0 beyond these tasks.
+    assert THINK.test(cells).verdict == "inconclusive"
     assert THINK.test(cells).effect == pytest.approx(0)
 
 
@@ -56,3 +59,15 @@ def test_without_cells_or_energies(tmp_path):
     found = ACTION.test(pool_of(tmp_path / "r"))
     assert (found.verdict, found.effect) == ("inconclusive", None)
     assert found.explanation.endswith("no seed has a value")
+
+
+def test_an_environment_without_energies_does_not_pass_for_one_with_them(tmp_path):
+    for seed, ranks in enumerate(([1, 2, 3, 4], [2, 1, 3, 4], [2, 1, 4, 3])):
+        cell(tmp_path / "r", seed, ranks)
+        plant(tmp_path / "r", NEED, "sudoku", "grpo", seed, 0.5, 0.5)
+    found = replace(ACTION, envs=("sokoban", "sudoku")).test(pool_of(tmp_path / "r"))
+    assert (found.verdict, found.effect) == ("inconclusive", pytest.approx(0.8))
+    assert found.explanation == (
+        "by environment sokoban +0.80; without sudoku: no cells, or no values, of these seeds; "
+        "reproduced on sokoban alone, 1 of 2 environments"
+    )

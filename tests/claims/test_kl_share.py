@@ -1,5 +1,7 @@
 """The share of KL before a collapse, planted."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
@@ -70,6 +72,20 @@ def test_without_cells_or_control_it_is_not_run(tmp_path):
     found = MORE.test(pool_of(tmp_path / "r"))
     assert found.verdict == "not run"
     assert "--algos gspo --envs sokoban" in found.missing[0].command.replace("cispo,", "")
+
+
+def test_a_seed_counts_with_the_cells_of_all_its_methods(tmp_path):
+    both = replace(RISES, algos=("cispo", "sapo-soft"))
+    for seed, later in enumerate((0.5, 0.6, 0.7)):
+        cell(tmp_path / "r", "cispo", seed, 0.2, later)
+    found = both.test(pool_of(tmp_path / "r"))
+    assert found.verdict == "not run"
+    assert "--algos sapo-soft" in found.missing[0].command
+    cell(tmp_path / "r", "sapo-soft", 1, 0.2, 0.8)
+    found = both.test(pool_of(tmp_path / "r"))
+    # 40 and 60 points.
+    assert (found.seeds, found.effect) == ((1,), pytest.approx(50))
+    assert found.explanation.startswith("2 of 2 cells collapsed; one seed gives no interval")
 
 
 def test_groups_that_are_known_are_not_computed_again(tmp_path, monkeypatch):

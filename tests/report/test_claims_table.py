@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from arena.claims import Claim, Outcome
-from arena.claims.base import not_run
+from arena.claims.base import all_of, not_run
 from arena.claims.published import Number
 from arena.records.reader import read_run
 from arena.report import claims_table
@@ -51,3 +51,21 @@ def test_tested_claims_stand_with_their_numbers_and_others_are_counted(monkeypat
         "0-2",
         "tested holds.\nwhy\nPublished: GRPO 0.5",
     )
+
+
+def test_parts_stand_with_what_their_numbers_rest_on(monkeypatch, built):
+    parts = [
+        Outcome("a", "inconclusive", "on sokoban alone", "points", effect=1.0, seeds=(0, 1)),
+        Outcome("b", "reproduced", "why", "points", effect=3.25, low=1.0, high=5.5, seeds=(0, 1, 2)),
+        Outcome("c", "not run", "cells are missing: d", "points"),
+    ]
+    whole = all_of(parts)
+    assert (whole.verdict, whole.has_run) == ("not run", True)
+    monkeypatch.setattr(claims_table, "CLAIMS", {"tested": claim("tested", whole)})
+    section = claims_section(read_run(built.run), pd.DataFrame())
+    told = section.tables[0].groups[0].rows[0][-1]
+    assert told.splitlines()[2:5] == [
+        "a: inconclusive, +1.0 [-] points; on sokoban alone",
+        "b: reproduced, +3.2 [+1.0 to +5.5] points; why",
+        "c: not run",
+    ]
