@@ -102,7 +102,7 @@ def planted(records: CellRecords) -> pd.DataFrame:
 
 
 def measure(cells: Sequence[Cell]) -> pd.DataFrame:
-    """A row for each cell and detector: cell (its path), env, seed, label, onset, and those of `alarms`.
+    """A row for each cell and detector: cell (its path), env, algo, seed, label, onset, and those of `alarms`.
 
     Healthy cells have rows with label "planted", too.
     """
@@ -116,7 +116,8 @@ def measure(cells: Sequence[Cell]) -> pd.DataFrame:
         rows = [alarms(records, ALL.values()).assign(label=found, onset=onset)]
         if found == "healthy":
             rows.append(planted(records).assign(label="planted"))
-        frames += [frame.assign(cell=str(cell.path), env=cell.env, seed=cell.seed) for frame in rows]
+        names = {"cell": str(cell.path), "env": cell.env, "algo": cell.algo, "seed": cell.seed}
+        frames += [frame.assign(**names) for frame in rows]
     return pd.concat(frames, ignore_index=True)
 
 
@@ -232,7 +233,11 @@ def page(rows: pd.DataFrame, choose: Sequence[int], scored: Sequence[int]) -> st
             ("Scored, constants chosen on other seeds: ", rows[rows.seed.isin(scored)]),
             ("Seeds that the constants were chosen on: ", rows[rows.seed.isin(choose)]),
         ]
-    blocks = [[f"{title}{describe(part)}.", "", *table(part)] for title, part in parts if len(part)]
+    blocks = [
+        [f"{title}{describe(part)}.", "", *table(part), "", *by_method(part)]
+        for title, part in parts
+        if len(part)
+    ]
     return "\n\n".join("\n".join(block) for block in blocks)
 
 
@@ -257,6 +262,22 @@ def put(page: str, name: str, text: str) -> str:
     if not first or not second:
         raise SystemExit(f"the page lacks the markers {begin} and {end}")
     return f"{before}{begin}\n\n{text}\n\n{end}{after}"
+
+
+def by_method(rows: pd.DataFrame) -> list[str]:
+    """Markdown: of each detector that earns its place, whose healthy cells have its false alarms: a rate over all
+    methods may be that of none."""
+    lines = []
+    for name in ALL:
+        own = rows[(rows.detector == name) & (rows.label == "healthy")]
+        own = own[~own.status.isin([Status.SKIPPED, Status.DEGENERATE])]
+        if not decision(rows[rows.detector == name], name).startswith("yes") or not own.warn.notna().any():
+            continue
+        counts = own.groupby("algo").warn.agg(["count", "size"])
+        loud = counts[counts["count"] > 0].sort_values("count", ascending=False)
+        told = ", ".join(f"`{algo}` {row['count']} of {row['size']}" for algo, row in loud.iterrows())
+        lines.append(f"- `{name}`: {told}; no other method")
+    return ["False alarms by method, cells with one of its healthy cells:", "", *lines] if lines else []
 
 
 def _seeds(text: str) -> list[int]:

@@ -16,6 +16,7 @@ from benchmarks.detectors import (
     DOCS,
     Score,
     alarms,
+    by_method,
     decision,
     definitions,
     label,
@@ -120,6 +121,13 @@ def test_alarms_are_of_both_levels():
     found = alarms(plant(healthy()), [ALL["kl-explosion"], ALL["entropy-rise"]])
     assert found.warn.tolist()[0] == found.critical.tolist()[0] == step == AT + 1
     assert found.warn.isna().tolist() == found.critical.isna().tolist() == [False, True]
+
+
+def test_false_alarms_are_told_by_method():
+    many = pd.concat([ROWS, *[ROWS.iloc[:2]] * 5])  # 1 of 13 healthy cells
+    told = by_method(many.assign(algo=["b", "a", "a", "a", *"bbbbb", *"ab" * 5]))
+    assert told[2:] == ["- `kl-explosion`: `a` 1 of 7; no other method"]
+    assert by_method(ROWS.assign(algo="a")) == []  # it does not earn its place
 
 
 def test_the_page_defines_what_is_registered():
