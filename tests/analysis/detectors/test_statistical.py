@@ -200,6 +200,19 @@ def test_what_comes_later_changes_nothing(name, last, seed):
     assert part.critical_step == (critical if critical is not None and critical <= last else None)
 
 
+def test_where_most_groups_have_one_return_from_the_start_more_of_them_cannot_be_seen():
+    def share(start: float) -> Verdict:
+        steps = healthy().steps
+        shares = np.where(steps.step < AT, start, 1.0)
+        records = CellRecords(steps=steps.assign(zero_spread_groups=shares, reward_mean=0.0))
+        return judge(STATISTICAL["zero-variance-groups"], records)
+
+    assert share(0.66).status == Status.CRITICAL
+    verdict = share(0.75)
+    assert verdict.status == Status.DEGENERATE
+    assert verdict.summary == "0.75 of groups have one return at the start, and no share is 1.5 times that"
+
+
 def test_a_sampler_that_differs_from_step_1_on_is_seen_from_the_mean():
     def mismatch(mean: float, steps: int = STEPS, **columns: object) -> Verdict:
         records = cut(healthy(), steps)
