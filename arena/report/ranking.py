@@ -131,8 +131,8 @@ def _row(place: Place, cells: pd.DataFrame) -> tuple[str, ...]:
     if place.rank.interval:
         rank += f"\nCI {place.rank.interval[0]:g} to {place.rank.interval[1]:g}"
     iqm, mean = points(place.iqm.value), with_range(place.mean, points)
-    if place.iqm.interval:
-        iqm += f"\nCI {points(place.iqm.interval[0])} to {points(place.iqm.interval[1])}"
+    if (ends := place.iqm.interval) and ends[1] - ends[0] > 1e-9:
+        iqm += f"\nCI {points(ends[0])} to {points(ends[1])}"
     # In the place of the range: the table shares a page with all findings.
     if place.mean.interval and not place.mean.same:
         low, high = place.mean.interval
