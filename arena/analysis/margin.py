@@ -109,8 +109,8 @@ def read_grid(run: Path) -> StressGrid | None:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a finished cell ended. `failed` is None without evaluations; `gain` is final success minus that of the start,
-    both at the recipe's evaluation temperature, a share."""
+    """How a finished cell ended. `failed` is None without evaluations, and where they do not tell a fall from noise;
+    `gain` is final success minus that of the start, both at the recipe's evaluation temperature, a share."""
 
     collapsed: bool
     failed: bool | None
@@ -150,10 +150,11 @@ def _key(cell: Cell, point: Point) -> Key:
 
 def _ending(row: pd.Series) -> Ending:
     collapsed = not pd.isna(row.collapse_step)
+    gain = None if pd.isna(row.final) else float(row.final - row.start)
     if pd.isna(row.degraded):
-        return Ending(collapsed, True if collapsed else None, None)
+        return Ending(collapsed, True if collapsed else None, gain)
     lost = row.degraded and row.final < row.start
-    return Ending(collapsed, bool(collapsed or row.late_fall or lost), float(row.final - row.start))
+    return Ending(collapsed, bool(collapsed or row.late_fall or lost), gain)
 
 
 def is_beyond(grid: StressGrid, found: Mapping[Key, Ending], key: Key) -> bool:

@@ -1,5 +1,8 @@
 """Margins by hand."""
 
+import math
+
+import pandas as pd
 import pytest
 
 from arena.analysis.margin import (
@@ -7,6 +10,7 @@ from arena.analysis.margin import (
     Point,
     StressGrid,
     Threshold,
+    _ending,
     _stability,
     as_json,
     read_grid,
@@ -98,6 +102,13 @@ def test_few_or_unfinished_seeds(tmp_path):
     none = as_json(made(tmp_path, {(1, 1): 2}, seeds=(0,)))
     assert (none["margin"], none["octaves"], none["interval"], none["by_seed"]) == (None, None, None, {})
     assert (none["why_no_margin"], none["why_no_interval"]) == ("0 of 1 seeds", "0 of 1 seeds")
+
+
+def test_a_fall_that_may_be_noise_is_not_judged():
+    row = {"collapse_step": math.nan, "degraded": None, "late_fall": None, "start": 0.9, "final": 0.1}
+    assert _ending(pd.Series(row)) == Ending(False, None, pytest.approx(-0.8))
+    nothing = dict.fromkeys(row, math.nan)
+    assert _ending(pd.Series(nothing)) == Ending(False, None, None)
 
 
 def test_a_margin_is_not_given_of_some_seeds(tmp_path):
