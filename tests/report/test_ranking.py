@@ -54,6 +54,12 @@ def test_three_seeds_give_intervals_and_equal_methods_share_a_place():
     assert a[4] == "40.0\nCI -9.7 to 89.7"
 
 
+def test_few_seeds_make_place_first_and_iqm_too_sure_and_the_caption_says_so():
+    table = ranking_table(summary({(m, "sokoban"): (0.5, 0.6, 0.7) for m in ("a", "b")}))
+    assert "With few seeds place, first and IQM are too sure" in table.caption
+    assert "too sure" not in ranking_table(summary({("a", "sokoban"): (0.5,)})).caption
+
+
 def test_environments_with_enough_seeds_are_ranked_beside_all():
     table = ranking_table(
         summary({(m, e): (0.5,) * n for m in ("a", "b") for e, n in (("sokoban", 3), ("webshop", 2))})
