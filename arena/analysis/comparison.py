@@ -40,6 +40,21 @@ class Means:
     late_falls: int
 
 
+def interval_of(difference: PairedDifference) -> tuple[float, float] | None:
+    """Student's 95 % interval; None for the reason that `why_no_interval` gives."""
+    return None if difference.why_no_interval else difference.spread.interval
+
+
+def verdict_of(difference: PairedDifference) -> ComparisonVerdict:
+    """Better or worse where the interval excludes 0, equal where all seeds are, else open."""
+    if not any(difference.differences):
+        return "equal"
+    interval = interval_of(difference)
+    if interval is None or interval[0] <= 0 <= interval[1]:
+        return "open"
+    return "better" if interval[0] > 0 else "worse"
+
+
 @dataclass(frozen=True)
 class Comparison:
     """B beside A in one environment. `final` is B - A of final success over `seeds`, in their order."""
@@ -54,17 +69,13 @@ class Comparison:
 
     @property
     def verdict(self) -> ComparisonVerdict:
-        """Better or worse where the interval excludes 0, equal where all seeds are, else open."""
-        if not any(self.final.differences):
-            return "equal"
-        if self.interval is None or self.interval[0] <= 0 <= self.interval[1]:
-            return "open"
-        return "better" if self.interval[0] > 0 else "worse"
+        """That of the difference of final success."""
+        return verdict_of(self.final)
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """Student's 95 % interval of B - A; None for the reason that `why_no_interval` gives."""
-        return None if self.why_no_interval else self.final.spread.interval
+        return interval_of(self.final)
 
     @property
     def why_no_interval(self) -> str | None:

@@ -94,14 +94,16 @@ class Degradation:
         return self.final - self.best_start
 
     @property
-    def degraded(self) -> bool:
-        """Whether the drop exceeds evaluation noise."""
+    def degraded(self) -> bool | None:
+        """Whether the drop exceeds evaluation noise; None for a drop of a single task."""
+        if math.isnan(self.drop_noise) and self.drop > 0:
+            return None
         return self.drop > self.rule.errors * self.drop_noise
 
     @property
-    def halved(self) -> bool:
-        """Whether the drop also takes `fall` of the peak."""
-        return self.degraded and self.relative_drop >= self.rule.fall
+    def halved(self) -> bool | None:
+        """Whether the drop also takes `fall` of the peak; None where it does and may be noise."""
+        return self.relative_drop >= self.rule.fall and self.degraded
 
     @property
     def improved(self) -> bool:
@@ -161,17 +163,19 @@ def collapse_step(path: Degradation | None, success: pd.Series) -> int | None:
     """The training step at which ONE cell's collapse began; None if it did not collapse.
 
     It collapsed if the last evaluation is below the smoothed peak by at least `fall` of it and by more than noise, and
-    training success (see `collapse_onset`) fell for good, after the first evaluation that the peak is a mean of.
+    training success (see `collapse_onset`) fell for good, after the first evaluation that the peak is a mean of. None
+    as well where it is not known whether that is more than noise (`halved`).
     """
     if path is None or not path.halved:
         return None
     return collapse_onset(success, path.rule, path.peak_from)
 
 
-def late_fall(path: Degradation | None, success: pd.Series) -> bool:
+def late_fall(path: Degradation | None, success: pd.Series) -> bool | None:
     """Whether ONE cell's last evaluation fell as a collapse does while training success does not show that it stays.
 
     So it is where the fall comes in the last steps, after which no running mean is known, or after the last update.
+    None where neither this nor a collapse can be judged: `halved` is not known.
     """
     return path is not None and path.halved and collapse_step(path, success) is None
 

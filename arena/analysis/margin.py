@@ -14,13 +14,16 @@ the seeds fail it is a mean over seeds, so Student's interval over seeds is an i
 A seed that never fails counts with the largest factor, one that fails at the smallest with that: the margin is then
 said to be at least, or below, what comes out. Cells beyond a seed's first failure are not looked at, and
 need not have been run: that a higher rate fails too is assumed.
+
+A method has a margin once all its seeds do. Seeds that fail early are complete first, and one of which a cell crashed
+may be its least stable: the mean over some would be biased, one way or the other.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -32,7 +35,7 @@ import pandas as pd
 from arena.analysis.statistics import Spread, spread_over_seeds, why_no_interval
 from arena.analysis.summary import summarise_cells
 from arena.errors import UsageError
-from arena.records.reader import load_evals, load_steps, read_run
+from arena.records.reader import Cell, load_evals, load_steps, read_run
 
 
 @dataclass(frozen=True)
@@ -106,8 +109,8 @@ def read_grid(run: Path) -> StressGrid | None:
 
 @dataclass(frozen=True)
 class Ending:
-    """How a finished cell ended. `failed` is None without evaluations; `gain` is final success minus that of the start,
-    both at the recipe's evaluation temperature, a share."""
+    """How a finished cell ended. `failed` is None without evaluations, and where they do not tell a fall from noise;
+    `gain` is final success minus that of the start, both at the recipe's evaluation temperature, a share."""
 
     collapsed: bool
     failed: bool | None
@@ -121,23 +124,37 @@ Key = tuple[str, str, int, float, int]
 def endings(grid: StressGrid) -> dict[Key, Ending]:
     """The ending of every finished cell of the grid."""
     found = {}
-    for point in grid.points:
-        run = grid.folder / point.run
-        if not (run / "manifest.json").is_file():
-            continue
-        cells = [c for c in read_run(run).cells if c.finished and c.env in grid.envs and c.algo in grid.algos]
+    for point, every in _by_point(grid):
+        cells = [cell for cell in every if cell.finished]
         summary = summarise_cells(cells, load_steps(cells), load_evals(cells))
         for cell, (_, row) in zip(cells, summary.iterrows(), strict=True):
-            found[cell.env, cell.algo, cell.seed, point.learning_rate, point.updates] = _ending(row)
+            found[_key(cell, point)] = _ending(row)
     return found
+
+
+def crashed_cells(grid: StressGrid) -> list[Key]:
+    """The cells of the grid that ended with an error."""
+    return [_key(cell, point) for point, cells in _by_point(grid) for cell in cells if cell.state == "failed"]
+
+
+def _by_point(grid: StressGrid) -> Iterator[tuple[Point, list[Cell]]]:
+    for point in grid.points:
+        run = grid.folder / point.run
+        if (run / "manifest.json").is_file():
+            yield point, [c for c in read_run(run).cells if c.env in grid.envs and c.algo in grid.algos]
+
+
+def _key(cell: Cell, point: Point) -> Key:
+    return cell.env, cell.algo, cell.seed, point.learning_rate, point.updates
 
 
 def _ending(row: pd.Series) -> Ending:
     collapsed = not pd.isna(row.collapse_step)
+    gain = None if pd.isna(row.final) else float(row.final - row.start)
     if pd.isna(row.degraded):
-        return Ending(collapsed, True if collapsed else None, None)
+        return Ending(collapsed, True if collapsed else None, gain)
     lost = row.degraded and row.final < row.start
-    return Ending(collapsed, bool(collapsed or row.late_fall or lost), float(row.final - row.start))
+    return Ending(collapsed, bool(collapsed or row.late_fall or lost), gain)
 
 
 def is_beyond(grid: StressGrid, found: Mapping[Key, Ending], key: Key) -> bool:
@@ -211,23 +228,35 @@ class MapCell:
 
 @dataclass(frozen=True)
 class Stability:
-    """A method in an environment: its map, the margin of each seed that is complete, and of how many seeds."""
+    """A method in an environment: its map, the margin of each seed that is complete, and of how many seeds.
+
+    `crashed`: cells that ended with an error, of the seeds that are not complete.
+    """
 
     env: str
     algo: str
     cells: tuple[MapCell, ...]
     by_seed: Mapping[int, Threshold]
     seeds: int
+    crashed: int = 0
 
     @property
     def margin(self) -> Threshold | None:
-        """The method's margin: the mean over complete seeds; None if there is none."""
-        return _mean(list(self.by_seed.values())) if self.by_seed else None
+        """The method's margin: the mean over its seeds; None until all are complete."""
+        return None if self.why_no_margin else _mean(list(self.by_seed.values()))
+
+    @property
+    def why_no_margin(self) -> str | None:
+        """For the user: how many seeds are complete, and how many cells crashed; None if there is a margin."""
+        if len(self.by_seed) == self.seeds:
+            return None
+        cells = f", {self.crashed} {'cell' if self.crashed == 1 else 'cells'} crashed" if self.crashed else ""
+        return f"{len(self.by_seed)} of {self.seeds} seeds{cells}"
 
     @property
     def spread(self) -> Spread | None:
-        """The seeds' margins in octaves, summarised."""
-        return spread_over_seeds([t.octaves for t in self.by_seed.values()])
+        """The seeds' margins in octaves, summarised; None until all are complete."""
+        return None if self.why_no_margin else spread_over_seeds([t.octaves for t in self.by_seed.values()])
 
     @property
     def interval(self) -> tuple[float | None, float | None] | None:
@@ -242,7 +271,7 @@ class Stability:
     def why_no_interval(self) -> str | None:
         """For the user; None if there is an interval."""
         spread = self.spread
-        return why_no_interval(spread.seeds, spread.same) if spread else why_no_interval(0)
+        return why_no_interval(spread.seeds, spread.same) if spread else self.why_no_margin
 
     @property
     def interval_text(self) -> str:
@@ -257,17 +286,22 @@ class Stability:
 
 def stabilities(grid: StressGrid) -> list[Stability]:
     """One per environment and method, in the order of the grid, from what is on disk."""
-    found = endings(grid)
-    return [_stability(grid, found, env, algo) for env, algo in product(grid.envs, grid.algos)]
+    found, crashed = endings(grid), crashed_cells(grid)
+    return [_stability(grid, found, env, algo, crashed) for env, algo in product(grid.envs, grid.algos)]
 
 
-def _stability(grid: StressGrid, found: Mapping[Key, Ending], env: str, algo: str) -> Stability:
-    by_seed = {seed: _seed_margin(grid, found, env, algo, seed) for seed in grid.seeds}
+def _stability(
+    grid: StressGrid, found: Mapping[Key, Ending], env: str, algo: str, crashed: Collection[Key] = ()
+) -> Stability:
+    margins = {seed: _seed_margin(grid, found, env, algo, seed) for seed in grid.seeds}
+    by_seed = {seed: margin for seed, margin in margins.items() if margin}
+    open_seeds = {(env, algo, seed) for seed in grid.seeds if seed not in by_seed}
+    stopped = [key for key in crashed if key[:3] in open_seeds and not is_beyond(grid, found, key)]
     cells = tuple(
         _map_cell(grid, found, env, algo, rate, updates)
         for rate, updates in product(grid.learning_rates, grid.updates)
     )
-    return Stability(env, algo, cells, {s: m for s, m in by_seed.items() if m}, len(grid.seeds))
+    return Stability(env, algo, cells, by_seed, len(grid.seeds), len(stopped))
 
 
 def _seed_margin(
@@ -309,8 +343,10 @@ def as_json(stability: Stability) -> dict[str, Any]:
         "at_least": margin and margin.at_least,
         "below": margin and margin.below,
         "interval": interval and [None if end is None else 2**end for end in interval],
+        "why_no_margin": stability.why_no_margin,
         "why_no_interval": stability.why_no_interval,
         "by_seed": {str(seed): asdict(t) for seed, t in stability.by_seed.items()},
         "seeds": stability.seeds,
+        "crashed": stability.crashed,
         "map": [asdict(cell) for cell in stability.cells],
     }

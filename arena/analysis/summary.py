@@ -45,7 +45,8 @@ def summarise_cells(
     state: of the cell. step: training steps recorded. temperature: the one given, else the recipe's evaluation
     temperature; start to improved are the fields of `Degradation` at it (success as shares). collapse_step: the
     training step at which the cell's collapse began, missing if it did not collapse. late_fall: whether it fell as
-    far at its end and training success does not show that it stays. final_t1: final at temperature 1. tokens:
+    far at its end and training success does not show that it stays. degraded and late_fall are missing as well where
+    the evaluation has a single task and they depend on its noise. final_t1: final at temperature 1. tokens:
     response tokens sampled for training, filtered groups included. seconds: sum of seconds_step.
     """
     rows = [_row(cell, _of(cell, steps), _of(cell, evals), temperature) for cell in cells]

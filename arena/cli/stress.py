@@ -136,9 +136,14 @@ def _show_results(planned: Stress, result: LaunchResult, again: str) -> None:
     from arena.analysis.margin import stabilities
 
     found = stabilities(planned.grid)
-    print(f"Stability margin: the factor of the learning rate up to which runs hold; {planned.folder}\n")
+    print(
+        "Stability margin: the factor of the learning rate up to which runs hold, given once every seed is complete; "
+        f"{planned.folder}\n"
+    )
     show([_margin_row(stability) for stability in found])
-    print("\nMaps: seeds collapsed of those finished, and final success minus that of the start, in points")
+    print(
+        "\nMaps: seeds collapsed of those finished, and their final success minus that of the start, in points"
+    )
     for stability in found:
         print(f"\n{stability.env}, {stability.algo}\n")
         show(_map_rows(planned, stability))

@@ -13,11 +13,11 @@ from arena.analysis.detectors.examine import examine_run, first_alarms, with_lea
 from arena.records.reader import IDENTITY, Cell
 from arena.report.document import Figure, Finding, LegendItem, Panel, RowGroup, Section, Table
 from arena.report.env_data import method_legend
-from arena.report.findings import of_seeds
+from arena.report.findings import of_seeds, true_count
 from arena.report.panels import Mark, line_swatch, timeline_panel
 from arena.report.ranking import step_range
 from arena.report.style import INK, MethodStyle, method_order
-from arena.report.wording import MISSING, env_title
+from arena.report.wording import MISSING, env_title, listing
 
 #: Warnings that the first page names of one collapse.
 NAMED = 3
@@ -74,6 +74,19 @@ def collapses(summary: pd.DataFrame, leads: pd.DataFrame) -> tuple[Finding, ...]
                 since = f"collapsed in {of_seeds(len(fallen), cells)}, from step {step_range(fallen)} on."
                 told.append(Finding(f"{method}, {env_title(str(env))}:", (since, _warned(own, len(fallen)))))
     return tuple(told)
+
+
+def no_collapse(summary: pd.DataFrame) -> Finding:
+    """What is known where `collapses` finds none: some cells may have."""
+    done = summary[summary.state == "done"]
+    late, unknown = true_count(done.late_fall), int(done.late_fall.isna().sum())
+    unfinished = len(summary) - len(done)
+    parts = [f"{late} fell at the end (too late to say whether that stays)"] if late else []
+    parts += [f"{unknown} could not be judged"] if unknown else []
+    parts += [f"{unfinished} {'is' if unfinished == 1 else 'are'} not finished"] if unfinished else []
+    if not parts:
+        return Finding("No cell collapsed.", ())
+    return Finding(f"No cell is known to have collapsed: of {len(summary)} cells {listing(parts)}.", ())
 
 
 def _warned(leads: pd.DataFrame, fallen: int) -> str:

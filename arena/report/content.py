@@ -14,9 +14,16 @@ from arena.analysis.summary import mean_best_start, summarise_cells
 from arena.analysis.tokens import eight_groups, ratio_quantiles
 from arena.errors import UsageError
 from arena.records.reader import Cell, Run, load_evals, load_steps, map_cells
-from arena.report.alarms import Alarms, collapses, detectors_section, failed_checks, find_alarms
+from arena.report.alarms import (
+    Alarms,
+    collapses,
+    detectors_section,
+    failed_checks,
+    find_alarms,
+    no_collapse,
+)
 from arena.report.claims_table import claims_section
-from arena.report.document import Finding, Microscope, Report, Section
+from arena.report.document import Microscope, Report, Section
 from arena.report.energy_figures import energy_section
 from arena.report.env_data import EnvData
 from arena.report.figures import env_figures, overview_figure
@@ -91,7 +98,7 @@ def compose_report(run: Run, tell: Callable[[str], None] = silent) -> Report:
             part for part in (f"Run {run.name}", started[:16].replace("T", " "), _size_of(run)) if part
         ),
         ranking=ranking_table(summary),
-        collapses=collapses(summary, alarms.leads) or (Finding("No cell collapsed.", ()),),
+        collapses=collapses(summary, alarms.leads) or (no_collapse(summary),),
         findings=tuple(finding(env, summary[summary.env == env]) for env in _envs(run.cells)),
         caveats=(*failed_checks(alarms.examined), *caveats(run, summary, steps, tables.evals)),
         overview=overview_figure(summary, styles),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from arena.analysis.statistics import MIN_SEEDS_FOR_INTERVAL
+from arena.analysis.comparison import interval_of, verdict_of
+from arena.analysis.statistics import MIN_SEEDS_FOR_INTERVAL, PairedDifference, paired_difference
 from arena.analysis.summary import mean_best_start, skipped_updates
 from arena.analysis.tasks import largest_error, task_numbers
 from arena.records.reader import Run
@@ -61,7 +62,8 @@ def _best(rows: pd.DataFrame) -> Iterable[str]:
             seeds = listing([str(s) for s in sorted(shared)])
             over = f"Over what all methods finished, {'seed' if len(shared) == 1 else 'seeds'} {seeds}: "
         known = known[known.seed.isin(shared)]
-    finals = {m: known[known.algo == m].final for m in method_order(list(known.algo))}
+    by_seed = known.set_index("seed").sort_index()
+    finals = {m: by_seed[by_seed.algo == m].final for m in method_order(list(known.algo))}
     top = max(f.mean() for f in finals.values())
     best = [m for m, f in finals.items() if math.isclose(f.mean(), top, abs_tol=1e-9)]
     others = [m for m in finals if m not in best]
@@ -75,14 +77,50 @@ def _best(rows: pd.DataFrame) -> Iterable[str]:
         f"{over}{listing(best)} ended {how}at {temperature(leaders.temperature.iloc[0])}: {percent(top)} "
         f"({spread}), from {percent(leaders.start.mean())} at the start."
     )
-    close = [m for m in others if finals[m].max() >= leaders.final.min()]
-    its = "its" if len(best) == 1 else "their"
-    if several and known.seed.nunique() == 1:
+    if several:
+        yield from _order(finals, best)
+
+
+def _order(finals: Mapping[str, pd.Series], best: Sequence[str]) -> Iterable[str]:
+    """How sure it is that the methods of `best` ended above the others. `finals`: all of the same seeds in one order.
+
+    From three seeds on as `arena compare` has it; of two, no more than whether the ranges overlap.
+    """
+    seeds, others = len(finals[best[0]]), [m for m in finals if m not in best]
+    if seeds == 1:
         yield "With one seed the order of the methods is not settled."
-    elif close:
-        yield f"Over seeds {its} range overlaps that of {listing(close)}, so their order is not settled."
+    elif others and seeds < MIN_SEEDS_FOR_INTERVAL:
+        lowest = min(finals[m].min() for m in best)
+        close = [m for m in others if finals[m].max() >= lowest]
+        its = "its range" if len(best) == 1 else "their range"
+        where = f"overlaps that of {listing(close)}" if close else "is above that of every other method"
+        yield f"Over {seeds} seeds {its} {where}."
     elif others:
-        yield f"Each of {its} seeds ended above every seed of the other methods."
+        for method in best:
+            yield f"{method}, paired over {seeds} seeds: {'; '.join(_paired(finals, method, others))}."
+
+
+def _paired(finals: Mapping[str, pd.Series], method: str, others: Sequence[str]) -> Iterable[str]:
+    """What `method` is beside the others, one part for each verdict, with the differences in points."""
+    differences = {m: paired_difference(finals[m], finals[method]) for m in others}
+    seeds = len(finals[method])
+    better = [m for m, d in differences.items() if verdict_of(d) == "better"]
+    same = [m for m, d in differences.items() if d.spread.same]
+    open_ = [m for m in others if m not in (*better, *same)]
+    for words, chosen in (
+        ("better than {}", better),
+        (f"no difference that {seeds} seeds can show from {{}}", open_),
+        ("above {} by the same in every seed, so without an interval", same),
+    ):
+        if chosen:
+            yield words.format(listing([f"{m} ({_points_of(differences[m])})" for m in chosen]))
+
+
+def _points_of(difference: PairedDifference) -> str:
+    """A mean difference and, if it has one, its interval."""
+    ends = interval_of(difference)
+    interval = f", CI {points(ends[0])} to {points(ends[1])}" if ends else ""
+    return f"by {points(difference.spread.mean)}{interval}"
 
 
 def _beyond_start(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:
@@ -96,19 +134,25 @@ def _beyond_start(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:
 
 
 def _falls(rows: Mapping[str, pd.DataFrame]) -> Iterable[str]:
-    fell = {m: r for m, r in rows.items() if any(r.degraded)}
+    fell = {m: r for m, r in rows.items() if true_count(r.degraded)}
     for method, cells in sorted(fell.items(), key=lambda item: -item[1]["drop"].mean()):
         yield (
             f"{method} fell after its peak, from {percent(cells.peak.mean())} to "
             f"{percent(cells.final.mean())}: {points(cells['drop'].mean())} points, more than evaluation "
-            f"noise in {of_seeds(sum(cells.degraded), cells)}.{_late(cells)}"
+            f"noise in {of_seeds(true_count(cells.degraded), cells)}.{_late(cells)}"
         )
-    if not fell:
+    unknown = sum(int(r.degraded.isna().sum()) for r in rows.values())
+    if unknown:
+        yield (
+            f"In {unknown} of {sum(map(len, rows.values()))} cells a fall could not be judged: their evaluation has a "
+            "single task, which says nothing of noise."
+        )
+    elif not fell:
         yield "No method fell from its peak by more than evaluation noise."
 
 
 def _late(cells: pd.DataFrame) -> str:
-    late = int((cells.late_fall == True).sum())  # noqa: E712 (missing is not)
+    late = true_count(cells.late_fall)
     if not late:
         return ""
     return (
@@ -141,6 +185,11 @@ def _repeats(run: Run, evals: pd.DataFrame) -> Iterable[str]:
             )
 
 
+def true_count(flags: pd.Series) -> int:
+    """How many are True; missing ones are not."""
+    return int((flags == True).sum())  # noqa: E712
+
+
 def of_seeds(count: int, cells: pd.DataFrame) -> str:
     """2 of 3 seeds, of which `cells` has a row each."""
     return f"{count} of {len(cells)} {'seed' if len(cells) == 1 else 'seeds'}"
@@ -158,14 +207,15 @@ def caveats(run: Run, summary: pd.DataFrame, steps: pd.DataFrame, evals: pd.Data
     seeds = summary.groupby(["env", "algo"]).seed.nunique()
     if len(seeds) and seeds.min() < MIN_SEEDS_FOR_INTERVAL:
         notes.append(
-            f"{seeds_range(seeds)} per method: differences between "
-            f"methods are descriptive. No interval is given below {MIN_SEEDS_FOR_INTERVAL} seeds; ranges "
-            "are smallest to largest seed."
+            f"{seeds_range(seeds)} per method: below {MIN_SEEDS_FOR_INTERVAL} seeds no interval is given, and "
+            "differences between methods are descriptive. Ranges are smallest to largest seed."
         )
-    else:
+    if len(seeds) and seeds.max() >= MIN_SEEDS_FOR_INTERVAL:
         notes.append(
-            "Intervals are Student's 95 % intervals of the mean over seeds; ranges are smallest to largest "
-            "seed."
+            "Intervals (CI) are at 95 %: Student's of means over seeds and of differences paired by seed; the "
+            "bootstrap's, which is too narrow for few seeds, of place, IQM and the correlations of energy. Each is on "
+            "its own: of several differences some exclude 0 by chance, and more where the highest of several methods "
+            "is compared. Where there is none, a range is that of the smallest and largest seed."
         )
     episodes = evals.groupby(["env", "algo", "seed", "temperature", "step"]).size()
     if len(episodes):
@@ -177,7 +227,13 @@ def caveats(run: Run, summary: pd.DataFrame, steps: pd.DataFrame, evals: pd.Data
             "from it."
         )
     notes += _repeats(run, evals)
-    tokens = summary.groupby(["env", "algo"]).tokens.mean().groupby("env").agg(["min", "max"])
+    tokens = (
+        summary[summary.state == "done"]
+        .groupby(["env", "algo"])
+        .tokens.mean()
+        .groupby("env")
+        .agg(["min", "max"])
+    )
     uneven = tokens[tokens["max"] > 1.05 * tokens["min"]]
     if len(uneven):
         ratios = listing(

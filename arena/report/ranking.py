@@ -106,9 +106,10 @@ def ranking_table(summary: pd.DataFrame) -> Table:
     )
     if intervals:
         caption += (
-            " CI, 95 %: of the mean Student's over seeds; of place and IQM the bootstrap stratified by environment, "
-            "which is too narrow for few seeds (for three it covers 76 % in place of 95 %). First: share of the draws "
-            "in which the method is first."
+            " CI, 95 %: of the mean Student's over seeds; of place and IQM the bootstrap stratified by environment. "
+            "First: share of its draws in which the method is first. With few seeds place, first and IQM are too sure: "
+            "of three, the interval of a mean covers 76 % in place of 95 %, and one of three equal methods is first in "
+            "95 % of draws or more in 8 % of cases over four environments, in 24 % over one."
         )
     if rest:
         caption += f" Not ranked, without a finished cell: {listing(rest)}."
@@ -131,8 +132,8 @@ def _row(place: Place, cells: pd.DataFrame) -> tuple[str, ...]:
     if place.rank.interval:
         rank += f"\nCI {place.rank.interval[0]:g} to {place.rank.interval[1]:g}"
     iqm, mean = points(place.iqm.value), with_range(place.mean, points)
-    if place.iqm.interval:
-        iqm += f"\nCI {points(place.iqm.interval[0])} to {points(place.iqm.interval[1])}"
+    if (ends := place.iqm.interval) and ends[1] - ends[0] > 1e-9:
+        iqm += f"\nCI {points(ends[0])} to {points(ends[1])}"
     # In the place of the range: the table shares a page with all findings.
     if place.mean.interval and not place.mean.same:
         low, high = place.mean.interval

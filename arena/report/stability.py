@@ -34,11 +34,11 @@ def stability_figure(env: str, found: Sequence[Stability]) -> Figure:
     found = sorted(found, key=lambda s: methods.index(s.algo))
     caption = (
         "Rows: factors of the tier's learning rate; columns: factors of its updates per rollout (passes over it). In "
-        "a cell: final success minus that of the start, in points, mean over seeds; then how many of the seeds "
+        "a cell: final success minus that of the start, in points, mean over finished seeds; then how many of these "
         "collapsed. Lost: fell to less than the start, or to less than half of the peak too late to say whether it "
         "stays. Beyond: not run, because the seed had failed at a lower rate. Margin: the factor of the learning rate "
         "up to which runs hold, between the last that holds and the first that fails; geometric mean over numbers of "
-        "updates and seeds."
+        "updates and seeds, given once every seed is complete."
     )
     legend = (
         LegendItem(patch_swatch(tint(BLUE, _WHITE)), "ends above the start"),
@@ -46,8 +46,13 @@ def stability_figure(env: str, found: Sequence[Stability]) -> Figure:
         LegendItem(patch_swatch(_BEYOND), "not run: failed at a lower learning rate"),
     )
     title = f"{env_title(env)}: stability map"
-    panels = tuple(Panel(f"{s.algo}: margin {s.margin or MISSING}", _panel(s), _alt(s)) for s in found)
+    panels = tuple(Panel(_title(s), _panel(s), _alt(s)) for s in found)
     return Figure(f"{env}-stability", env_title(env), caption, legend, panels, _table(title, found))
+
+
+def _title(stability: Stability) -> str:
+    why = f" ({stability.why_no_margin})" if stability.why_no_margin else ""
+    return f"{stability.algo}: margin {stability.margin or MISSING}{why}"
 
 
 def _panel(stability: Stability) -> str:
@@ -89,7 +94,7 @@ def _alt(stability: Stability) -> str:
     ]
     return (
         f"Stability map of {stability.algo} on {env_title(stability.env)}, final minus start in points and seeds "
-        f"collapsed. Margin {stability.margin or 'not known'}. {' '.join(cells)}"
+        f"collapsed. Margin {stability.margin or f'not known: {stability.why_no_margin}'}. {' '.join(cells)}"
     )
 
 
@@ -108,8 +113,9 @@ def _table(title: str, found: Sequence[Stability]) -> Table:
 
 
 def _heading(stability: Stability) -> str:
-    complete = f"{len(stability.by_seed)} of {stability.seeds} seeds"
-    return f"{stability.algo}: margin {stability.margin or MISSING} ({complete}; {stability.interval_text})"
+    if stability.margin is None:
+        return _title(stability)
+    return f"{_title(stability)} ({stability.seeds} of {stability.seeds} seeds; {stability.interval_text})"
 
 
 def _row(cell: MapCell) -> tuple[str, ...]:

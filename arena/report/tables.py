@@ -54,7 +54,7 @@ def summary_table(summary: pd.DataFrame) -> Table:
         groups.append(RowGroup(title, tuple(_summary_row(m, rows[rows.algo == m]) for m in methods)))
     caption = (
         "Mean over seeds; below it the smallest and largest seed where they differ, and Student's 95 % "
-        "interval of the mean where there are at least three seeds. Start, best T: the untrained start at "
+        "interval of the mean where there are at least three seeds and they do. Start, best T: the untrained start at "
         f"the best of the temperatures tried. Peak: the largest running mean of {RULE.window} evaluations, or the "
         "start or the end if that is higher. Tokens: sampled for training, in millions. Seconds: of one cell, "
         "evaluation and records included."

@@ -50,9 +50,11 @@ def temperature(value: float) -> str:
 
 
 def with_spread(spread: Spread | None, form: Callable[[float], str]) -> str:
-    """The mean; below it the range over seeds unless they agree, and the 95 % interval if there is one."""
+    """The mean; below it the range over seeds unless they agree, and the 95 % interval or that there is no spread."""
     lines = [with_range(spread, form)]
-    if spread and spread.interval:
+    if spread and spread.interval and spread.same:
+        lines.append(f"same in all {spread.seeds} seeds")
+    elif spread and spread.interval:
         lines.append(f"CI {form(spread.interval[0])} to {form(spread.interval[1])}".replace(f"{NBSP}%", ""))
     return "\n".join(lines)
 

@@ -119,7 +119,16 @@ def test_one_task_says_nothing_of_noise():
     result = degradation(evals([(0.5, 0, 1.0), (0.5, 10, 0.0)], tasks=1), 0.5)
     assert result.drop == 1.0
     assert math.isnan(result.drop_noise)
-    assert not result.degraded
+    success = pd.Series(1.0, range(1, 21))
+    assert (result.degraded, result.halved, late_fall(result, success)) == (None, None, None)
+    assert collapse_step(result, success) is None
+    # No drop is no fall; less than half of the peak, by whatever noise, no collapse.
+    level = degradation(evals([(0.5, 0, 1.0), (0.5, 10, 1.0)], tasks=1), 0.5)
+    assert (level.degraded, late_fall(level, success)) == (False, False)
+    less = degradation(
+        evals([(0.5, 0, 1.0), (0.5, 10, 0.6)], tasks=10), 0.5, tasks=dict.fromkeys(range(10), 0)
+    )
+    assert (less.degraded, less.halved, late_fall(less, success)) == (None, False, False)
 
 
 def test_no_evaluation_no_degradation():

@@ -1,5 +1,8 @@
 """Margins by hand."""
 
+import math
+
+import pandas as pd
 import pytest
 
 from arena.analysis.margin import (
@@ -7,6 +10,7 @@ from arena.analysis.margin import (
     Point,
     StressGrid,
     Threshold,
+    _ending,
     _stability,
     as_json,
     read_grid,
@@ -38,8 +42,11 @@ def test_a_threshold_takes_every_factor_up_to_the_failure():
     assert threshold([1, 2, 4], [False, False, None]) is None
 
 
-def made(tmp_path, columns, seeds=(0, 1, 2)):
-    """A stability of rates 1, 2, 4 from, by (seed, updates), how many of them hold; the rest is beyond the failure."""
+def made(tmp_path, columns, seeds=(0, 1, 2), crashed=()):
+    """A stability of rates 1, 2, 4 from, by (seed, updates), how many of them hold; the rest is beyond the failure.
+
+    `crashed`: (seed, rate, updates) of cells that did.
+    """
     rates, counts = (1.0, 2.0, 4.0), sorted({updates for _, updates in columns})
     points = tuple(Point(r, u, f"{r}-{u}") for r in rates for u in counts)
     found = {}
@@ -47,7 +54,7 @@ def made(tmp_path, columns, seeds=(0, 1, 2)):
         for k, rate in enumerate(rates[: holds + 1]):
             found["sokoban", "grpo", seed, rate, updates] = HOLDS if k < holds else FAILS
     grid = StressGrid(tmp_path, ("sokoban",), ("grpo",), seeds, points)
-    return _stability(grid, found, "sokoban", "grpo")
+    return _stability(grid, found, "sokoban", "grpo", [("sokoban", "grpo", *key) for key in crashed])
 
 
 def test_a_margin_is_the_mean_over_updates_and_seeds_with_students_interval(tmp_path):
@@ -94,6 +101,30 @@ def test_few_or_unfinished_seeds(tmp_path):
     assert list(half.by_seed) == [0]  # seed 1 has nothing with twice the updates
     none = as_json(made(tmp_path, {(1, 1): 2}, seeds=(0,)))
     assert (none["margin"], none["octaves"], none["interval"], none["by_seed"]) == (None, None, None, {})
+    assert (none["why_no_margin"], none["why_no_interval"]) == ("0 of 1 seeds", "0 of 1 seeds")
+
+
+def test_a_fall_that_may_be_noise_is_not_judged():
+    row = {"collapse_step": math.nan, "degraded": None, "late_fall": None, "start": 0.9, "final": 0.1}
+    assert _ending(pd.Series(row)) == Ending(False, None, pytest.approx(-0.8))
+    nothing = dict.fromkeys(row, math.nan)
+    assert _ending(pd.Series(nothing)) == Ending(False, None, None)
+
+
+def test_a_margin_is_not_given_of_some_seeds(tmp_path):
+    # The two seeds that failed early are complete; the third may hold, or raise where it would have failed.
+    early = made(tmp_path, {(0, 1): 0, (1, 1): 0})
+    assert (early.margin, early.spread, early.interval, early.interval_text) == (
+        None,
+        None,
+        None,
+        "2 of 3 seeds",
+    )
+    # Beyond the failure of seed 0 a crash is of no account.
+    crashed = made(tmp_path, {(0, 1): 0, (1, 1): 0}, crashed=[(2, 1.0, 1), (0, 4.0, 1), (7, 1.0, 1)])
+    assert (crashed.margin, crashed.why_no_margin) == (None, "2 of 3 seeds, 1 cell crashed")
+    found = as_json(crashed)
+    assert (found["margin"], found["crashed"], list(found["by_seed"])) == (None, 1, ["0", "1"])
 
 
 def test_a_run_without_a_grid_has_none_and_a_broken_one_is_named(tmp_path):

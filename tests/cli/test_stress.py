@@ -85,13 +85,16 @@ def test_a_run_of_the_tier_is_taken_up_and_a_lower_rate_may_be_added(arena, runs
     assert attempts(runs / "s/stress/lr-4-updates-1/bc/frozen_lake/seed-0") == 1  # linked, not made
 
 
-def test_a_failed_cell_leaves_its_seed_out_and_the_same_command_goes_on(arena, runs):
+def test_a_failed_cell_leaves_no_margin_and_the_same_command_goes_on(arena, runs):
     acts = {"frozen_lake/grpo/seed-0": "raise once"}
     words = [*SMALL, "--learning-rates", "1,2", "--updates", "1"]
     words[2] = "grpo"
     result = arena(*words, acts=acts)
     assert result.code == 1
-    assert "2 of 3" in result.out
+    margin = " ".join(result.out.split("\n\n")[1].splitlines()[1].split())
+    assert margin == "frozen_lake grpo 2 of 3 - - 2 of 3 seeds, 2 cells crashed"
+    (found,) = json.loads((runs / "s/stress.json").read_text())["results"]
+    assert (found["margin"], found["why_no_margin"]) == (None, "2 of 3 seeds, 2 cells crashed")
     assert "  lr-2-updates-1/frozen_lake/grpo/seed-0: RuntimeError: no luck" in result.out
     assert "Run what failed again with:\n  arena stress --algos grpo" in result.out
     again = arena(*words, acts=acts)

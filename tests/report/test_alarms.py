@@ -12,6 +12,7 @@ from arena.report.alarms import (
     detectors_section,
     failed_checks,
     find_alarms,
+    no_collapse,
     reason,
     verdicts_table,
 )
@@ -99,6 +100,19 @@ def test_the_first_page_says_what_warned_before(leads):
     )
     (told,) = collapses(summary, leads[:0])
     assert told.sentences[1] == "No detector warned before."
+
+
+def test_that_no_cell_collapsed_is_said_only_where_it_is_known():
+    def said(*cells):
+        return no_collapse(pd.DataFrame(cells, columns=["state", "late_fall"])).title
+
+    fine, late, unknown = ("done", False), ("done", True), ("done", None)
+    assert said(fine, fine) == "No cell collapsed."
+    assert said(fine, late, unknown, unknown, ("failed", float("nan")), ("running", True)) == (
+        "No cell is known to have collapsed: of 6 cells 1 fell at the end (too late to say whether that stays), 2 "
+        "could not be judged and 2 are not finished."
+    )
+    assert said(fine, unknown) == "No cell is known to have collapsed: of 2 cells 1 could not be judged."
 
 
 def test_failed_checks_are_named_before_a_number_is_quoted(found):

@@ -1,11 +1,12 @@
 """The summary's sentences, from hand-made cells: what they claim and what they leave open."""
 
 import math
+from pathlib import Path
 
 import pandas as pd
 
-from arena.records.reader import load_evals, read_run
-from arena.report.findings import _repeats, finding
+from arena.records.reader import Run, load_evals, read_run
+from arena.report.findings import _repeats, caveats, finding
 from arena.report.wording import NBSP
 from arena.seeding import eval_task_seed
 from tests.synthetic import Size, write_cell
@@ -44,7 +45,7 @@ def test_a_clear_winner_and_a_collapse():
     assert told == (
         f"sampo ended highest at T{NBSP}={NBSP}0.5: 65.0{PERCENT} (60.0–70.0 over 2 seeds), "
         f"from 30.0{PERCENT} at the start.",
-        "Each of its seeds ended above every seed of the other methods.",
+        "Over 2 seeds its range is above that of every other method.",
         "Above the start at its best temperature by more than evaluation noise in every seed: sampo "
         "(by 25.0 points).",
         f"cispo fell after its peak, from 45.0{PERCENT} to 15.0{PERCENT}: 30.0 points, more than evaluation "
@@ -76,13 +77,28 @@ def test_a_fall_at_the_end_is_told_apart_from_a_collapse():
     assert "noise in 1 of 2 seeds. In 1 of 2 seeds it ended below half" in told[-1]
 
 
-def test_overlapping_seeds_leave_the_order_open():
+def test_of_two_seeds_no_more_is_said_than_whether_they_overlap():
     told = sentences(
         cell("sampo", 0, 0.4), cell("sampo", 1, 0.6), cell("grpo", 0, 0.45), cell("grpo", 1, 0.45)
     )
-    assert told[1] == "Over seeds its range overlaps that of grpo, so their order is not settled."
+    assert told[1] == "Over 2 seeds its range overlaps that of grpo."
     assert told[2].startswith("No method ended above the start at its best temperature")
     assert told[3] == "No method fell from its peak by more than evaluation noise."
+
+
+def test_from_three_seeds_on_differences_are_paired_as_compare_pairs_them():
+    finals = {
+        "sampo": (0.50, 0.60, 0.71),  # overlaps grpo, and is above it by 0.05, 0.04, 0.06 in each seed
+        "grpo": (0.45, 0.56, 0.65),
+        "cispo": (0.55, 0.50, 0.55),
+        "gspo": (0.40, 0.50, 0.61),
+    }
+    told = sentences(*(cell(m, s, v) for m, values in finals.items() for s, v in enumerate(values)))
+    # Half intervals 4.3027 s / sqrt(3), in points: s = 1 gives 2.48; of -5, 10 and 16 s = 10.82, 26.9.
+    assert told[1] == (
+        "sampo, paired over 3 seeds: better than grpo (by 5.0, CI 2.5 to 7.5); no difference that 3 seeds can show "
+        "from cispo (by 7.0, CI -19.9 to 33.9); above gspo (by 10.0) by the same in every seed, so without an interval."
+    )
 
 
 def test_one_seed_settles_nothing():
@@ -129,11 +145,44 @@ def test_equal_means_have_no_single_winner():
     assert sentences(*tied)[0].startswith(f"grpo and sampo ended equal at T{NBSP}={NBSP}0.5: 65.0{PERCENT} (")
     told = sentences(*tied, cell("cispo", 0, 0.1), cell("cispo", 1, 0.1))
     assert told[0].startswith("grpo and sampo ended equal and highest at")
-    assert told[1] == "Each of their seeds ended above every seed of the other methods."
+    assert told[1] == "Over 2 seeds their range is above that of every other method."
 
 
 def test_without_evaluations_nothing_is_claimed():
     assert sentences(cell("grpo", 0, float("nan"))) == ("No cell has an evaluation yet.",)
+
+
+def test_a_fall_that_may_be_noise_is_not_passed_as_none():
+    told = sentences(
+        cell("grpo", 0, 0.1, peak=0.9, degraded=None, late_fall=None), cell("grpo", 1, 0.6, late_fall=False)
+    )
+    assert told[-1] == (
+        "In 1 of 2 cells a fall could not be judged: their evaluation has a single task, which says nothing of noise."
+    )
+
+
+def noted(rows, seeds=(0, 1, 2)):
+    """The caveats of hand-made cells, whose run and records are empty."""
+    cells = [cell(m, s, 0.5, **more) for m, more in rows for s in seeds]
+    none = pd.DataFrame(columns=["env", "algo", "seed", "temperature", "step"])
+    return caveats(Run(Path("r"), {}, (), ()), pd.DataFrame(cells), pd.DataFrame(), none)
+
+
+def test_the_spread_of_tokens_is_that_of_finished_cells():
+    (told,) = (n for n in noted([("grpo", {"tokens": 10.0}), ("sampo", {"tokens": 12.0})]) if "tokens" in n)
+    assert told.endswith("the most and the least differ: Sokoban 1.2 times.")
+    stopped = {"tokens": 2.0, "state": "failed"}
+    told = noted([("grpo", {"tokens": 10.0}), ("sampo", {"tokens": 10.0}), ("cispo", stopped)])
+    assert not any("tokens" in note for note in told)
+
+
+def test_which_intervals_are_students_is_said_where_there_are_any():
+    methods = [("grpo", {"tokens": 1.0})]
+    (told,) = noted(methods)
+    assert "Student's of means over seeds and of differences" in told
+    assert "the bootstrap's, which is too narrow for few seeds, of place, IQM and" in told
+    (few,) = noted(methods, seeds=(0, 1))
+    assert few.startswith("2 seeds per method: below 3 seeds no interval is given")
 
 
 def test_tasks_that_repeat_are_named_before_a_number_is_quoted(tmp_path):

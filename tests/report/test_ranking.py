@@ -47,11 +47,17 @@ def test_three_seeds_give_intervals_and_equal_methods_share_a_place():
     (group,) = table.groups
     assert group.title == "Sokoban, seeds 0, 1 and 2"
     c, a, b = group.rows
-    assert c[:4] == ("c", "1\nCI 1 to 1", "100.0\u00a0%", "90.0\nCI 90.0 to 90.0")
+    assert c[:4] == ("c", "1\nCI 1 to 1", "100.0\u00a0%", "90.0")  # no spread, no interval
     assert (a[0], a[1], b[0], b[1]) == ("a", "2.5\nCI 2.5 to 2.5", "b", "2.5\nCI 2.5 to 2.5")
     assert a[2] == "0.0\u00a0%"
     # Student: 4.3027 x 0.2 / sqrt(3) = 0.4968 on each side of 0.4.
     assert a[4] == "40.0\nCI -9.7 to 89.7"
+
+
+def test_few_seeds_make_place_first_and_iqm_too_sure_and_the_caption_says_so():
+    table = ranking_table(summary({(m, "sokoban"): (0.5, 0.6, 0.7) for m in ("a", "b")}))
+    assert "With few seeds place, first and IQM are too sure" in table.caption
+    assert "too sure" not in ranking_table(summary({("a", "sokoban"): (0.5,)})).caption
 
 
 def test_environments_with_enough_seeds_are_ranked_beside_all():

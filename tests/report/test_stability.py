@@ -2,11 +2,13 @@
 
 import pytest
 
+from arena.analysis.margin import Point, StressGrid, stabilities
 from arena.records.files import write_json
 from arena.records.reader import load_evals, read_run
 from arena.report.build import render_html
 from arena.report.content import compose_report
 from arena.report.panels import Tile, map_panel
+from arena.report.stability import stability_figure
 from tests.report.test_panels import assert_labelled_inside, drawn  # noqa: F401
 from tests.synthetic import MANIFEST, Size, write_cell, write_run
 
@@ -59,6 +61,18 @@ def test_the_map_has_a_section_with_its_words_and_its_numbers(run):
     )
     page = render_html(report)
     assert "cispo: margin &lt; 1x" in page
+
+
+def test_a_seed_whose_cell_crashed_leaves_no_margin(tmp_path):
+    run = write_run(tmp_path / "r", SIZE, ["sokoban"], ["grpo"], seeds=[0])
+    write_cell(run, "sokoban", "grpo", 1, SIZE, last_step=5)
+    grid = StressGrid(run, ("sokoban",), ("grpo",), (0, 1), (Point(1.0, 1, "."),))
+    figure = stability_figure("sokoban", stabilities(grid))
+    (panel,) = figure.panels
+    assert panel.title == "grpo: margin — (1 of 2 seeds, 1 cell crashed)"
+    assert "Margin not known: 1 of 2 seeds, 1 cell crashed." in panel.alt
+    assert [g.title for g in figure.table.groups] == [panel.title]
+    assert "mean over finished seeds" in figure.caption
 
 
 def test_other_runs_have_no_map(built):

@@ -1,8 +1,10 @@
 """What was run, in tables."""
 
+from arena.analysis.statistics import spread_over_seeds
 from arena.records.files import write_json
 from arena.records.reader import read_run
 from arena.report.tables import cells_table, differences_table, facts, recipe_table, starts_table
+from arena.report.wording import points, with_spread
 from tests.synthetic import MANIFEST, Size, write_cell, write_run
 
 TINY = Size(steps=1, groups=1, turns=1, tokens=4, eval_episodes=2, eval_every=1)
@@ -41,6 +43,13 @@ def test_cells_say_where_they_stand(tmp_path):
         "grpo": ("0", "done", "1 of 1", cells[1].recipe.hash, "—"),
         "cispo": ("1", "interrupted", "—", "—", "—"),
     }
+
+
+def test_an_interval_of_no_width_is_not_given():
+    assert with_spread(spread_over_seeds([1.0, 1.0, 1.0]), points) == "100.0\nsame in all 3 seeds"
+    assert with_spread(spread_over_seeds([1.0, 1.0]), points) == "100.0"
+    # Student: 4.3027 x 0.1 / sqrt(3) = 0.248.
+    assert with_spread(spread_over_seeds([0.4, 0.5, 0.6]), points) == "50.0\n40.0–60.0\nCI 25.2 to 74.8"
 
 
 def test_facts_come_from_the_manifest(tmp_path):

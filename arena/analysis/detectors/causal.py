@@ -58,7 +58,7 @@ class Rule:
     `what`: the value, for people. `side`: whether values above or below are at fault. `reference`: the run's `start`
     (for what a healthy run keeps), the values just `before` (for what drifts in a healthy run), or none. `hold`:
     values in a row that are out before the alarm; it is raised at the last of them. Two, because single steps far out
-    are common in healthy runs.
+    are common in healthy runs. `skip`: values that are not judged, those that the first reference is of.
     """
 
     what: str
@@ -67,6 +67,7 @@ class Rule:
     critical: Bound
     reference: Literal["start", "before", "none"] = "start"
     hold: int = 2
+    skip: int = SKIP + WINDOW
 
     def of_column(self, name: str) -> Callable[[CellRecords], Verdict]:
         """The `judge` of a detector on a column of `steps`."""
@@ -84,16 +85,16 @@ class Rule:
         DEGENERATE where there are too few for a reference and a value to compare with it.
         """
         values = values.dropna().astype(float)
-        if len(values) <= SKIP + WINDOW:
-            few = f"{len(values)} steps with a value; the first {SKIP + WINDOW} are what later ones are compared with"
+        if len(values) <= self.skip:
+            few = f"{len(values)} steps with a value; the first {self.skip} are what later ones are compared with"
             return Verdict(Status.DEGENERATE, few)
         reference = {"start": first_values, "before": last_values}.get(self.reference, pd.Series.copy)(values)
-        asked = pd.Series(np.arange(len(values)) >= SKIP + WINDOW, values.index)
+        asked = pd.Series(np.arange(len(values)) >= self.skip, values.index)
         if where is not None:
             asked &= where.reindex(values.index, fill_value=False)
         warned, critical = (self._alarms(values, reference, b, asked) for b in (self.warn, self.critical))
         if not warned.any():
-            later = values.iloc[SKIP + WINDOW :]
+            later = values.iloc[self.skip :]
             most = f"at most {later.max():.3g}" if self.side == "above" else f"at least {later.min():.3g}"
             return Verdict(Status.OK, f"{self.what}: {most}")
         first = int(values.index[warned][0])

@@ -1,8 +1,9 @@
 """Ratio 1 in the first mini-batch of every step, and KL 0 to the reference in the first of all.
 
-There the policy that trains is the one that sampled, and at step 1 the reference too. Anything else means that
-log-probabilities are of another temperature, other weights or other tokens, or that dropout is on. Then ratios clip
-what they should not, and the KL penalty pulls from the start.
+The ratio is between two passes of the trainer, the one that scores the samples (`old_logprob`) and the one that
+trains. There both are of the same policy, and at step 1 the reference too. Anything else means that log-probabilities
+are of another temperature, other weights or other tokens, or that dropout is on. Then ratios clip what they should not,
+and the KL penalty pulls from the start. What the sampler says of its tokens is not compared here: `sampler_mismatch`.
 """
 
 from __future__ import annotations
@@ -44,9 +45,11 @@ DETECTOR = Detector(
     name="first-minibatch",
     title="Ratio or KL are off before the first update",
     kind="check",
-    why="The policy that is scored is not the one that sampled, so ratio, clip and KL are wrong in every step.",
+    why="The policy that trains is not the one that was scored, nor at step 1 the reference, so ratio, clip and KL are "
+    "wrong in every step.",
     needs=("steps.first_log_ratio_max", "steps.kl_ref_k3"),
-    advice="Compare temperature, dropout, padding and weights of the sampling, scoring and training passes.",
+    advice="Compare temperature, dropout, padding and weights of the scoring, training and reference passes; for the "
+    "sampler's see sampler-mismatch.",
     source="docs/architecture.md",
     judge=judge,
 )

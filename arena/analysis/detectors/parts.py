@@ -36,15 +36,16 @@ WITHIN_GROUP = (*NORMALISED, "group_centre", "leave_one_out")
 def advantage_rule(recipe: Recipe) -> str | None:
     """The kind of a recipe's advantage rule; None for a method that is not of the catalog.
 
-    A group norm over turns is a kind of its own: bound and mean of the episodes' advantages are other ones.
+    A group norm over turns is a kind of its own: bound and mean of the episodes' advantages are other ones. What the
+    spec says of it goes before the tier's default, as in the catalog.
     """
     _, head, modifiers = split_spec(recipe.algorithm)
     names = [modifier.split(":")[0].strip() for modifier in modifiers]
     rule = next((n for n in names if n in _MODIFIERS), _RULES.get(base_of(recipe.algorithm)))
-    of_tier = recipe.parts.get("group_norm", {}).get("over") == "turns"
-    if rule == "group_norm" and (of_tier or "over=turns" in head.split(":")):
-        return "group_norm over turns"
-    return rule
+    settings = recipe.parts.get("group_norm", {}) | dict(
+        pair.partition("=")[::2] for pair in head.split(":")[1:]
+    )
+    return "group_norm over turns" if rule == "group_norm" and settings.get("over") == "turns" else rule
 
 
 def does_not_apply(recipe: Recipe, rules: tuple[str, ...], what: str) -> Verdict | None:

@@ -2,7 +2,8 @@
 
 Prompts and observations come from the environment. Trained on, they teach the policy to predict it, with the sign of
 the advantage: a known fault of multi-turn trainers whose mask is one turn or one token off. Of such a token there is no
-log-probability that a sampler drew it with.
+log-probability that a sampler drew it with. Records that leave out tokens without loss, as Arena's own do, hold none
+that was not sampled where the mask is right; where it is wrong, they do not show it, so they decide nothing.
 """
 
 from __future__ import annotations
@@ -15,20 +16,21 @@ def judge(records: CellRecords) -> Verdict:
     frame = records.query(
         "tokens",
         """
-        SELECT step, count(*) FILTER (
-            weight <> 0 AND (role IN ('prompt', 'observation') OR sampler_logprob IS NULL)
-        ) AS unsampled
-        FROM tokens GROUP BY step ORDER BY step
+        SELECT step, count(*) AS unsampled, count(*) FILTER (weight <> 0) AS trained
+        FROM tokens WHERE role IN ('prompt', 'observation') OR sampler_logprob IS NULL
+        GROUP BY step ORDER BY step
         """,
     )
     assert frame is not None
-    counts = frame.set_index("step").unsampled
-    faults = counts[counts > 0]
+    if frame.empty:
+        return Verdict(Status.DEGENERATE, "the records hold sampled tokens only")
+    counts = frame.set_index("step")
+    faults = counts.trained[counts.trained > 0]
     if faults.empty:
-        return Verdict(Status.OK, f"every token with weight was sampled, in all {len(counts)} steps")
+        return Verdict(Status.OK, f"none of {counts.unsampled.sum()} tokens that were not sampled has weight")
     return Verdict.of(
         Status.CRITICAL,
-        f"{faults.sum()} token updates in {len(faults)} of {len(counts)} steps have weight and were not sampled",
+        f"{faults.sum()} token updates in {len(faults)} steps have weight and were not sampled",
         faults,
     )
 

@@ -46,6 +46,7 @@ def healthy(seed: int = 0) -> CellRecords:
     columns = {name: level * np.exp(rng.normal(0, noise, STEPS)) for name, (level, noise) in HEALTHY.items()}
     steps = pd.DataFrame({"step": step, **columns})
     steps["valid_format"] = steps.valid_format.clip(upper=1)
+    steps["sampler_gap_mean"] = 0.1 * steps.sampler_gap_max
     tables = {"tokens": _tokens(rng), "turns": _turns(rng), "episodes": _episodes(rng)}
     return CellRecords(steps=steps, tables=tables)
 
@@ -197,6 +198,39 @@ def test_what_comes_later_changes_nothing(name, last, seed):
     assert part.values == pytest.approx(whole.values[: len(part.steps)], rel=1e-12)
     critical = whole.critical_step
     assert part.critical_step == (critical if critical is not None and critical <= last else None)
+
+
+def test_where_most_groups_have_one_return_from_the_start_more_of_them_cannot_be_seen():
+    def share(start: float) -> Verdict:
+        steps = healthy().steps
+        shares = np.where(steps.step < AT, start, 1.0)
+        records = CellRecords(steps=steps.assign(zero_spread_groups=shares, reward_mean=0.0))
+        return judge(STATISTICAL["zero-variance-groups"], records)
+
+    assert share(0.66).status == Status.CRITICAL
+    verdict = share(0.75)
+    assert verdict.status == Status.DEGENERATE
+    assert verdict.summary == "0.75 of groups have one return at the start, and no share is 1.5 times that"
+
+
+def test_a_sampler_that_differs_from_step_1_on_is_seen_from_the_mean():
+    def mismatch(mean: float, steps: int = STEPS, **columns: object) -> Verdict:
+        records = cut(healthy(), steps)
+        gaps = {"sampler_gap_max": 1.0, "sampler_gap_mean": mean} | columns
+        return judge(STATISTICAL["sampler-mismatch"], CellRecords(steps=records.steps.assign(**gaps)))
+
+    verdict = mismatch(0.5)
+    assert (verdict.status, verdict.step, verdict.critical_step) == (Status.CRITICAL, 2, 2)
+    assert verdict.summary == "mean |sampler - trainer log-probability|: 0.5 at step 2"
+    assert mismatch(0.5, steps=SKIP + WINDOW).status == Status.CRITICAL
+    assert mismatch(0.06).status == Status.WARN
+    # An engine in half precision: 0.036 in the mean, single tokens far off.
+    assert mismatch(0.036).status == Status.OK
+    # Both: the mean warns from step 2 on, the largest is critical from AT on.
+    late = np.where(np.arange(1, STEPS + 1) < AT, 0.05, 2.0)
+    both = mismatch(0.06, sampler_gap_max=late)
+    assert (both.status, both.step, both.critical_step) == (Status.CRITICAL, 2, AT + 1)
+    assert (both.values[0], both.values[-1]) == (0.06, 2.0)
 
 
 @pytest.mark.parametrize("name", ALL)
