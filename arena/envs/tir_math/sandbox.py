@@ -157,9 +157,10 @@ def _bwrapped(program: str, limits: Limits, out: BinaryIO, err: BinaryIO) -> int
         "ALL",
     ]
     command += ["--uid", "65534", "--gid", "65534"]
+    # In this order, because the interpreter may lie below /tmp itself.
+    command += ["--dev", "/dev", "--size", str(limits.memory << 20), "--tmpfs", "/tmp", "--chdir", "/tmp"]
     for path in dict.fromkeys((*_VISIBLE, sys.base_prefix, sys.prefix)):
         command += ["--ro-bind-try", path, path]
-    command += ["--dev", "/dev", "--size", str(limits.memory << 20), "--tmpfs", "/tmp", "--chdir", "/tmp"]
     command += ["--remount-ro", "/", sys.executable, "-I", "-B", "-c"]
     boot = _BOOT.format(
         memory=max(limits.memory, 512) << 20,

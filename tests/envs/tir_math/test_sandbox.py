@@ -1,8 +1,11 @@
 """Attacks on the sandboxes: each is refused or stopped within its limit, and the next program runs as before."""
 
 import multiprocessing
+import sys
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -227,10 +230,14 @@ def test_bwrap_refuses(program, error):
 @with_bwrap
 def test_bwrap_hides_the_machine(monkeypatch):
     monkeypatch.setenv("ARENA_SECRET", "42")
-    execution = run_in_bwrap(
-        "import os; print('ARENA_SECRET' in os.environ, os.getuid(), os.listdir('/tmp'))", SLOW
-    )
-    assert execution == Execution("False 65534 []")
+    with tempfile.NamedTemporaryFile(dir="/tmp", prefix="arena-secret") as file:
+        program = (
+            f"import os; print('ARENA_SECRET' in os.environ, os.getuid(), os.path.exists({file.name!r}))"
+        )
+        assert run_in_bwrap(program, SLOW) == Execution("False 65534 False")
+    # The interpreter itself may be installed there.
+    own = {Path(p).parts[2] for p in (sys.prefix, sys.base_prefix) if p.startswith("/tmp/")}
+    assert run_in_bwrap("import os; print(sorted(os.listdir('/tmp')))", SLOW).output == str(sorted(own))
 
 
 @with_bwrap
