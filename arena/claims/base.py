@@ -250,7 +250,10 @@ def all_of(parts: Sequence[Outcome]) -> Outcome:
         decides,
         verdict=verdict,
         more_seeds=max((n for n in waits if n is not None), default=None) if None not in waits else None,
-        explanation=f"of {len(parts)} parts {told}; decided by: {decides.label}",
+        explanation=_joined(
+            f"of {len(parts)} parts {told}",
+            None if verdict == "not run" else f"decided by: {decides.label}",
+        ),
         missing=missing,
         parts=tuple(parts),
     )

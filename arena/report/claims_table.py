@@ -54,15 +54,13 @@ def claims_section(run: Run, groups: pd.DataFrame) -> Section | None:
 
 def _part(part: Outcome) -> str:
     """One of several parts, with what its numbers rest on."""
-    if part.verdict == "not run":
-        return f"{part.label}: not run"
     effect = f", {part.effect_text} {part.unit}" if part.effect is not None else ""
     return f"{part.label}: {part.verdict}{effect}; {part.explanation}"
 
 
 def _row(claim: Claim, outcome: Outcome) -> tuple[str, ...]:
     published = ", ".join(f"{n.label} {n.value}" for n in claim.published)
-    told = [claim.statement, outcome.explanation, *map(_part, outcome.parts)]
+    told = [claim.statement, outcome.explanation, *(_part(part) for part in outcome.parts if part.has_run)]
     told += [f"Published: {published}"] if published else []
     return (
         claim.name,
