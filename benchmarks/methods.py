@@ -95,15 +95,15 @@ def page(rows: pd.DataFrame) -> str:
 
 def own_table(rows: pd.DataFrame, method: str) -> str:
     """Markdown for a method's page: a row per tier, environment and spec that begins with it, GRPO's end beside."""
+    own = rows[rows.algo.map(base_of) == method]
+    if own.empty:
+        return "No cell has been run."
     lines = [
         "Held-out success at temperature 0.5 by seed (`benchmarks/methods.py`; [every method](../methods.md)):",
         "",
         "| tier, environment | seeds | | start's best | peak | end | GRPO's end |",
         "|---|---|---|---|---|---|---|",
     ]
-    own = rows[rows.algo.map(base_of) == method]
-    if own.empty:
-        return "No cell has been run."
     for (tier, env, algo), part in own.groupby(["tier", "env", "algo"], sort=True):
         part = part.set_index("seed")
         seeds = sorted(part.index)
@@ -129,7 +129,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("runs", nargs="*", help="run folders")
-    parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/methods.md")
+    parser.add_argument(
+        "--write-docs", action="store_true", help="put the tables into docs/methods.md and the methods' pages"
+    )
     args = parser.parse_args()
     parts = [pd.read_csv(TABLE)] if TABLE.exists() else []
     parts += map(cells_of, args.runs)
