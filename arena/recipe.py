@@ -181,7 +181,7 @@ class FormatConfig(Section):
 
 
 class EvalConfig(Section):
-    """Evaluation on held-out tasks, at this temperature and at 1; at step 0 also greedy."""
+    """Evaluation on held-out tasks, at this temperature and at 1; at step 0 also greedy and at 0.5."""
 
     every: int = Field(10, ge=1, description="Steps between evaluations; the last step always has one.")
     episodes: int = Field(128, ge=1, description="Held-out tasks, the same at each evaluation.")
@@ -373,8 +373,8 @@ def field_table(tier: str) -> list[dict[str, str]]:
     rows = []
     for row in field_values(tier):
         special = row["environments"] | row["algorithms"]
-        own = ", ".join(f"{name} {_toml(value)}" for name, value in special.items())
-        value = _toml(row["value"]) + (f" ({own})" if own else "")
+        own = ", ".join(f"{name} {_as_set(value)}" for name, value in special.items())
+        value = _as_set(row["value"]) + (f" ({own})" if own else "")
         rows.append({"field": row["field"], "value": value, "meaning": row["meaning"]})
     return rows
 
@@ -402,12 +402,24 @@ def look_up(tree: Mapping[str, Any], path: str, default: Any = None) -> Any:
     return value
 
 
-def _toml(value: Any) -> str:
-    """A value as `--set` takes it."""
+def toml_value(value: Any) -> str:
+    """A value as TOML."""
     if isinstance(value, Mapping):
-        inner = (f"{k} = {json.dumps(v) if isinstance(v, str) else _toml(v)}" for k, v in value.items())
-        return "{ " + ", ".join(inner) + " }" if value else "{}"
-    return json.dumps(value) if isinstance(value, bool | list) else str(value)
+        inner = ", ".join(f"{toml_key(k)} = {toml_value(v)}" for k, v in value.items())
+        return f"{{ {inner} }}" if value else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_value, value))}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else str(value)
+
+
+def toml_key(name: str) -> str:
+    """A key as TOML, quoted where it has to be."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
+
+
+def _as_set(value: Any) -> str:
+    """A value as `--set` takes it."""
+    return value if isinstance(value, str) else toml_value(value)
 
 
 def parse_overrides(pairs: Sequence[str]) -> dict[str, Any]:

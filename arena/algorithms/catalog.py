@@ -247,7 +247,7 @@ def _check_kinds(parts: Mapping[str, Mapping[str, bool | int | float | str]]) ->
 def _named(name: str) -> Algorithm:
     """An algorithm of the catalog, of a file, or of an installed package."""
     if ".py:" in name:
-        return user.load_file(name, Algorithm)
+        return _of_dataclasses(user.load_file(name, Algorithm), name)
     if name.endswith(".py"):
         raise UsageError(f"'{name}': a file needs the method's name, as in './mine.py:my_method'.")
     if name in CATALOG:
@@ -257,7 +257,20 @@ def _named(name: str) -> Algorithm:
         raise unknown_name(
             "algorithm", name, [*CATALOG, *others], f"Modifiers after '+': {', '.join(sorted(MODIFIERS))}."
         )
-    return user.load_entry_point(others[name], Algorithm)
+    return _installed(others[name])
+
+
+def _installed(entry: EntryPoint) -> Algorithm:
+    return _of_dataclasses(user.load_entry_point(entry, Algorithm), entry.name)
+
+
+def _of_dataclasses(algorithm: Algorithm, name: str) -> Algorithm:
+    """The algorithm itself. Raises UsageError for a part whose parameters cannot be read."""
+    for field in _PARTS:
+        part = getattr(algorithm, field)
+        if part is not None and (isinstance(part, type) or not dataclasses.is_dataclass(part)):
+            raise UsageError(f"the {field} of '{name}' must be an instance of a dataclass; given {part!r}.")
+    return algorithm
 
 
 def table() -> list[dict[str, str]]:
@@ -274,7 +287,7 @@ def _installed_row(entry: EntryPoint) -> dict[str, str]:
     """A method of a package, with the package as its source, and with what is wrong with it."""
     package = package_of(entry)
     try:
-        return _row(entry.name, user.load_entry_point(entry, Algorithm), package)
+        return _row(entry.name, _installed(entry), package)
     except UsageError as error:
         return _row(entry.name, None, f"{package}: {error}")
 
@@ -323,9 +336,15 @@ def _split(text: str, spec: str) -> tuple[str, dict[str, str]]:
 
 def _tier_part(part: Any, parts: Mapping[str, Mapping[str, bool | int | float | str]]) -> Any:
     """The part with the tier's defaults for its kind, where it has its class's own: what a method sets stays."""
-    own = {} if part is None else {f.name: f.default for f in dataclasses.fields(part)}
-    settings = {} if part is None else parts.get(part.kind, {})
-    for key, value in settings.items():
+    if part is None:
+        return None
+    own = {f.name: f.default for f in dataclasses.fields(part)}
+    for key, value in parts.get(part.kind, {}).items():
+        if key not in own:
+            raise UsageError(
+                f"{type(part).__name__} has the kind '{part.kind}' of a part of the catalog, but no {key}, which "
+                f"parts.{part.kind}.{key} of the tier sets; give it a kind of its own."
+            )
         if getattr(part, key) == own[key]:
             part = _set(part, key, _as_text(value), f"recipe field parts.{part.kind}.{key}")
     return part

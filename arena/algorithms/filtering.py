@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
+from arena.algorithms.normalise import equal_returns
+
 
 @runtime_checkable
 class Filter(Protocol):
@@ -57,5 +59,5 @@ class DynamicFilter:
 
     def keeps(self, rewards: Sequence[float], successes: Sequence[bool]) -> bool:
         """Whether a group with these environment returns and successes is kept."""
-        outcomes = successes if self.on == "success" else rewards
-        return max(outcomes) - min(outcomes) > 1e-9
+        outcomes = [float(outcome) for outcome in (successes if self.on == "success" else rewards)]
+        return not equal_returns(min(outcomes), max(outcomes))

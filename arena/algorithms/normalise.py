@@ -15,6 +15,11 @@ EQUAL_TOLERANCE = 1e-9
 EQUAL_TOLERANCE_OF_VALUES = 1e-6
 
 
+def equal_returns(low: float, high: float) -> bool:
+    """Whether the returns between these differ by rounding only."""
+    return high - low <= EQUAL_TOLERANCE * max(abs(high), abs(low), 1.0)
+
+
 def group_normalised(
     values: Float[Tensor, " items"], group: Int[Tensor, " items"]
 ) -> Float[Tensor, " items"]:

@@ -24,6 +24,10 @@ def try_out(algorithm: Algorithm) -> None:
                 f"the {part} of '{algorithm.name}' must be a part, given {getattr(algorithm, part)!r}."
             )
     _expect(algorithm, "advantage", lambda: algorithm.advantage(_rewards()), Advantages)
+    if (rule := algorithm.filter) is not None:
+        _expect(algorithm, "filter", lambda: rule.keeps([1.0, 0.0], [True, False]), bool)
+        for limit in ("max_batches", "cold_start"):
+            _expect(algorithm, "filter", lambda limit=limit: getattr(rule, limit), int)
     mask = torch.tensor([[True, True, True], [True, True, False]])
     old = torch.full((2, 3), -1.0)
     new = (old + 0.01).requires_grad_()

@@ -64,6 +64,7 @@ DRAWS = 1000
 
 #: ActFocus by name, and the method it is without it; other specs add "+actfocus".
 _WITHOUT = {"actfocus": "grpo", "ppo-actfocus": "ppo"}
+_PARAMETERS = ("alpha", "beta")
 
 
 def task_table(episodes: duckdb.DuckDBPyRelation) -> pd.DataFrame:
@@ -275,7 +276,11 @@ def without_actfocus(spec: str) -> str | None:
     """The spec of the same method without ActFocus; None if the spec does not name ActFocus."""
     path, head, modifiers = split_spec(spec)
     kept = tuple(m for m in modifiers if m.split(":")[0].strip() != "actfocus")
-    base = head if path else _WITHOUT.get(head.split(":")[0].strip(), head)
+    name, *settings = head.split(":")
+    base = head
+    if not path and name.strip() in _WITHOUT:
+        others = (pair for pair in settings if pair.partition("=")[0] not in _PARAMETERS)
+        base = ":".join([_WITHOUT[name.strip()], *others])
     if base == head and kept == modifiers:
         return None
     return "+".join([f"{path}:{base}" if path else base, *kept])

@@ -152,7 +152,7 @@ def _ending(row: pd.Series) -> Ending:
     collapsed = not pd.isna(row.collapse_step)
     gain = None if pd.isna(row.final) else float(row.final - row.start)
     if pd.isna(row.degraded):
-        return Ending(collapsed, True if collapsed else None, gain)
+        return Ending(collapsed, None, gain)
     lost = row.degraded and row.final < row.start
     return Ending(collapsed, bool(collapsed or row.late_fall or lost), gain)
 

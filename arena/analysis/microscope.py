@@ -1,7 +1,7 @@
 """Which turns deserve to be read token by token, and their tokens.
 
-Of a few cells one step, of it the turns that moved most. The step is that of an alarm, or without one the step in which
-the cell's tokens left the ratio band most.
+Of a few cells one step, of it the turns that moved most. Of a cell that collapsed the step is chosen by the caller (its
+first alarm, or its onset); of another it is the one in which the cell's tokens left the ratio band most.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pandas as pd
 from tokenizers import Tokenizer
 
 from arena.records.layout import START, place
-from arena.records.reader import IDENTITY, Cell, relation
+from arena.records.reader import IDENTITY, Cell, connection, relation
 
 #: Cells of an environment, and turns of a cell: what a reader goes through, and a report holds beside its figures.
 CELLS, TURNS = 2, 3
@@ -27,20 +27,20 @@ _FURTHEST = ("out_of_band_low", "kl_behaviour_k3")
 
 @dataclass(frozen=True)
 class Moment:
-    """A step of a cell to look at: that of an alarm, or the one in which it went furthest."""
+    """A step of a cell to look at: the one chosen for a cell that collapsed, or the one in which it went furthest."""
 
     env: str
     algo: str
     seed: int
     step: int
-    alarm: bool
+    collapsed: bool
 
 
-def moments(steps: pd.DataFrame, alarms: Mapping[tuple[str, str, int], int]) -> list[Moment]:
+def moments(steps: pd.DataFrame, collapsed: Mapping[tuple[str, str, int], int]) -> list[Moment]:
     """At most `CELLS` cells of each environment, of different methods; environments in alphabetical order.
 
-    `steps`: of `load_steps`. `alarms`: the step of a cell's alarm by environment, method and seed. Cells with an alarm
-    come first, the earlier alarm first. A cell without one is shown at the step with its largest `out_of_band_low`, of
+    `steps`: of `load_steps`. `collapsed`: by environment, method and seed the step to show of each cell that collapsed;
+    these come first, the earlier step first. Another cell is shown at the step with its largest `out_of_band_low`, of
     equal ones that with the largest `kl_behaviour_k3`; cells are ordered by the same. What is still equal is ordered by
     step, method and seed.
     """
@@ -53,10 +53,12 @@ def moments(steps: pd.DataFrame, alarms: Mapping[tuple[str, str, int], int]) -> 
         .sort_values([*_FURTHEST, "algo", "seed"], ascending=[False, False, True, True], kind="stable")
     )
     found = [
-        Moment(env, algo, int(seed), alarms.get((env, algo, seed), int(step)), (env, algo, seed) in alarms)
+        Moment(
+            env, algo, int(seed), collapsed.get((env, algo, seed), int(step)), (env, algo, seed) in collapsed
+        )
         for env, algo, seed, step in furthest[[*IDENTITY, "step"]].itertuples(index=False, name=None)
     ]
-    found.sort(key=lambda m: (m.env, not m.alarm, m.step if m.alarm else 0))
+    found.sort(key=lambda m: (m.env, not m.collapsed, m.step if m.collapsed else 0))
     methods = {(m.env, m.algo): m for m in reversed(found)}
     chosen = [m for m in found if methods[m.env, m.algo] is m]
     return [m for k, m in enumerate(chosen) if sum(o.env == m.env for o in chosen[:k]) < CELLS]
@@ -98,8 +100,8 @@ def moved_turns(tokens: duckdb.DuckDBPyRelation, step: int) -> pd.DataFrame:
 
 def turns_at(cell: Cell, step: int) -> pd.DataFrame:
     """`moved_turns` of a cell's step; no rows if none of its tokens were recorded."""
-    with duckdb.connect(config={"threads": 1}) as connection:
-        tokens = relation(connection, cell, "tokens", step)
+    with connection() as opened:
+        tokens = relation(opened, cell, "tokens", step)
         return pd.DataFrame() if tokens is None else moved_turns(tokens, step)
 
 

@@ -34,6 +34,9 @@ GROUPS = (
     NEUTRAL,
 )
 
+#: The groups that ARLArena finds to drive a collapse: what was sampled is pushed down, and has fallen already.
+FALLING = tuple(group for group in GROUPS if group.startswith("A<0 r<1"))
+
 
 def ratio_quantiles(tokens: duckdb.DuckDBPyRelation) -> pd.DataFrame:
     """Quantiles of the token importance ratio of each step, over all tokens and updates.
@@ -92,6 +95,13 @@ def eight_groups(tokens: duckdb.DuckDBPyRelation) -> pd.DataFrame:
         ORDER BY totals.step, names.place
     """
     return _query(tokens, query)
+
+
+def falling_share(groups: pd.DataFrame) -> pd.Series:
+    """By step, the share of the KL that the sequences of `FALLING` carry. `groups`: of `eight_groups`, of one cell."""
+    if groups.empty:
+        return pd.Series(dtype=float, index=pd.Index([], dtype=int))
+    return groups[groups.group.isin(FALLING)].groupby("step").share.sum(min_count=1)
 
 
 def _query(tokens: duckdb.DuckDBPyRelation, query: str) -> pd.DataFrame:

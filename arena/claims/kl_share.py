@@ -11,14 +11,11 @@ import pandas as pd
 
 from arena.analysis.degradation import RULE
 from arena.analysis.summary import summarise_cells
-from arena.analysis.tokens import GROUPS
+from arena.analysis.tokens import falling_share
 from arena.claims.base import Bounds, Outcome, judge, not_run, on_some
 from arena.claims.cells import Need, Pool
 from arena.claims.contrast import balanced, not_counted
 from arena.records.reader import Cell
-
-#: The groups that the diagnosis is about.
-_FALLING = tuple(group for group in GROUPS if group.startswith("A<0 r<1"))
 
 #: Points of the step's KL. The groups are nine: one of equal shares has 11.
 _BOUNDS = Bounds(smallest=5.0)
@@ -81,13 +78,6 @@ def _onset(cells: Pool, cell: Cell) -> int | None:
 
 def _rise(cells: Pool, cell: Cell, onset: int) -> float:
     """Points of the KL share; NaN without tokens or without earlier steps."""
-    shares = _shares(cells.groups(cell))
+    shares = falling_share(cells.groups(cell))
     first = onset - RULE.training_window
     return 100 * float(shares.loc[first : onset - 1].mean() - shares.loc[: first - 1].mean())
-
-
-def _shares(groups: pd.DataFrame) -> pd.Series:
-    """By step, the share of the KL that the groups of A<0 and ratio<1 carry."""
-    if groups.empty:
-        return pd.Series(dtype=float, index=pd.Index([], dtype=int))
-    return groups[groups.group.isin(_FALLING)].groupby("step").share.sum(min_count=1)

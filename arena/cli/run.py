@@ -105,14 +105,14 @@ def _show_dry_run(plan: Plan, others: tuple[Path, ...], fresh: bool, workers: in
     jobs = pending(plan, others, fresh)
     print(f"run {plan.run}, tier {plan.tier}; nothing is written\n")
     show(dry_run_rows(plan, jobs, others, fresh))
-    print(f"\n{dry_run_totals(plan, jobs, worker_count(workers, len(plan.cells)))}")
+    print(f"\n{dry_run_totals(plan, jobs, worker_count(workers, len(plan.cells)), fresh)}")
 
 
 def _launch(plan: Plan, others: tuple[Path, ...], fresh: bool, workers: int | None) -> int:
     count = worker_count(workers, len(plan.cells))
     jobs = pending(plan, others, fresh)
     setup = Setup(count, command_again(plan.name), fresh, others)
-    result = launch(plan, setup, make_display(tasks(jobs), count))
+    result = launch(plan, setup, make_display(tasks(jobs, fresh), count))
     _show_results(plan, result)
     return result.exit_code
 

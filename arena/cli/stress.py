@@ -177,7 +177,7 @@ def _map_rows(planned: Stress, stability: Stability) -> list[dict[str, str]]:
 
 
 def map_text(cell: MapCell) -> str:
-    """`1/3 -12.0`, how many failed without a collapse and how many are beyond."""
+    """`1/3, -12.0, 1 lost, 1 beyond`: collapsed of finished, mean gain in points, failed without a collapse, beyond."""
     parts = [f"{cell.collapsed}/{cell.finished}"] if cell.finished else []
     parts += [f"{100 * cell.gain:+.1f}"] if cell.gain is not None else []
     parts += [f"{cell.failed - cell.collapsed} lost"] if cell.failed > cell.collapsed else []

@@ -143,4 +143,6 @@ def _show_results(planned: Tune, result: LaunchResult, again: str) -> None:
         return
     options, path = planned.options, shlex.quote(str(tuning.tier_file(planned)))
     print("\nChosen (*): the highest success minus spread. Run them, on other seeds, with:")
-    print(f"  {program()} run --algos {shlex.quote(options.algos)} --envs {options.envs} --tier {path}")
+    print(
+        f"  {program()} run --algos {shlex.quote(options.algos)} --envs {shlex.quote(options.envs)} --tier {path}"
+    )

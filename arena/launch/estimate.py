@@ -85,11 +85,15 @@ def of(job: Job) -> Estimate:
     return Estimate(seconds * measured.seconds, size * measured.bytes, measured.source)
 
 
-def tasks(jobs: Sequence[Job]) -> list[Task]:
-    """The jobs with the seconds that they still need: what they have done already is left out."""
-    return [
-        Task(job.directory, of(job).seconds * (1 - steps_done(job) / job.steps), job.needs) for job in jobs
-    ]
+def tasks(jobs: Sequence[Job], fresh: bool = False) -> list[Task]:
+    """The jobs with the seconds that they still need."""
+    return [Task(job.directory, seconds_left(job, fresh), job.needs) for job in jobs]
+
+
+def seconds_left(job: Job, fresh: bool = False) -> float:
+    """Seconds that a job still needs on one worker; with `fresh` it does all again."""
+    done = 0 if fresh else steps_done(job)
+    return of(job).seconds * (1 - done / job.steps)
 
 
 def _cell(recipe: Recipe) -> tuple[float, float]:

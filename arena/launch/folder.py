@@ -16,7 +16,7 @@ from typing import Any
 from arena.errors import UsageError
 from arena.launch.jobs import Job
 from arena.recipe import file_of, flatten, is_start_field
-from arena.records.files import Status, read_status, write_json
+from arena.records.files import read_status, write_json
 
 LOCK = ".lock"
 
@@ -86,26 +86,15 @@ def clear(run: Path) -> None:
         shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
 
 
-def status_of(job: Job) -> Status | None:
-    """What is on disk for this job, None if nothing. Raises UsageError if the status cannot be read."""
-    try:
-        return read_status(job.directory)
-    except (ValueError, TypeError) as error:
-        raise UsageError(
-            f"{job.directory / 'status.json'} cannot be read ({error}). Start over with --fresh, or choose "
-            "another --name."
-        ) from None
-
-
 def is_done(job: Job) -> bool:
     """Whether this very job is finished on disk."""
-    status = status_of(job)
+    status = read_status(job.directory)
     return status is not None and status.state == "done" and status.hash == job.hash
 
 
 def steps_done(job: Job) -> int:
     """Steps that a launch of this job need not do again; a start is made in one go."""
-    status = status_of(job) if job.kind == "cell" else None
+    status = read_status(job.directory) if job.kind == "cell" else None
     return status.step if status and status.hash == job.hash else 0
 
 
@@ -114,7 +103,7 @@ def check_same_recipe(job: Job, advice: str = "") -> None:
 
     `advice` is what to do in a tune, which has fewer options than a run.
     """
-    status = status_of(job)
+    status = read_status(job.directory)
     old = read_recipe(job.directory)
     if (status is None and not old) or (status is not None and status.hash == job.hash):
         return
@@ -150,7 +139,7 @@ def read_recipe(directory: Path) -> dict[str, Any]:
 def prepare(job: Job) -> None:
     """Make the job's folder ready for a worker: what an earlier one left half-written goes, and all that another
     recipe left which failed at once."""
-    status = status_of(job)
+    status = read_status(job.directory)
     if job.kind == "cell" and status is not None and status.hash != job.hash:
         shutil.rmtree(job.directory)
     for path in [*job.directory.rglob(".*.tmp"), job.directory / "error.log"]:
@@ -196,7 +185,7 @@ def reusable(job: Job, other: Path) -> Path | None:
     source = other / job.relative
     try:
         status = read_status(source)
-    except (ValueError, TypeError):
+    except UsageError:
         return None
     return source if status and status.state == "done" and status.hash == job.hash else None
 

@@ -151,8 +151,8 @@ class _Worker:
 
     def give(self, job: Job) -> None:
         """Hand it a job."""
-        self.job, self.begun = job, time.monotonic()
         self.connection.send(job)
+        self.job, self.begun = job, time.monotonic()
 
     @property
     def at(self) -> Job:
@@ -238,13 +238,14 @@ class _Launch:
             worker = next((w for w in self.workers if not w.job), None) or self._new_worker()
         except OSError as error:
             return self._fail(job, reason_of(error))
-        self._mark(job, "running")
-        self.display.started(job, folder.steps_done(job))
         try:
             worker.give(job)
-        except OSError:  # it died while it was idle
+        except OSError:  # it died while it was idle, and never had the job
             self._bury(worker)
-        return None
+            self.waiting.insert(0, job)
+            return None
+        self._mark(job, "running")
+        return self.display.started(job, folder.steps_done(job))
 
     def _new_worker(self) -> _Worker:
         worker = _start_worker(self.started_workers, self.plan.run, self.setup.execute, self.lock)

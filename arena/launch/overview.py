@@ -31,7 +31,7 @@ def _dry_row(job: Job, runs: bool, reuse: Sequence[Path], fresh: bool) -> Row:
         "seed": str(job.seed),
         "what": _what_runs(job, fresh) if runs else _why_not(job, reuse, fresh),
         "steps": str(job.steps),
-        "time": clock_text(guess.seconds) if runs else "-",
+        "time": clock_text(estimate.seconds_left(job, fresh)) if runs else "-",
         "disk": size_text(guess.bytes) if runs else "-",
     }
 
@@ -48,10 +48,10 @@ def _why_not(job: Job, reuse: Sequence[Path], fresh: bool) -> str:
     return f"reuse {source.name}" if source else "not needed"
 
 
-def dry_run_totals(plan: Plan, pending: Sequence[Job], workers: int) -> str:
+def dry_run_totals(plan: Plan, pending: Sequence[Job], workers: int, fresh: bool = False) -> str:
     """What the whole launch would take, and what that is based on."""
     cells = sum(job.kind == "cell" for job in pending)
-    wall = clock_text(estimate.makespan(estimate.tasks(pending), [0.0] * workers))
+    wall = clock_text(estimate.makespan(estimate.tasks(pending, fresh), [0.0] * workers))
     disk = size_text(sum(estimate.of(job).bytes for job in pending))
     sources: dict[str, list[str]] = {}
     for job in plan.cells:

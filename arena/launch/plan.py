@@ -273,9 +273,9 @@ def _check_parts(cells: Sequence[Job]) -> None:
     for cell in cells:
         if cell.env not in built:
             _check_environments(cell)
-            _check_minibatches(cell)
         methods = built.setdefault(cell.env, {})
         if cell.algorithm not in methods:
+            _check_minibatches(cell)
             algorithm = algorithm_of(cell.recipe)
             with _naming("--algos"):
                 try_out(algorithm)

@@ -32,6 +32,8 @@ _REDRAW = 0.5
 _PLAIN_SHARE = 0.1
 #: Seconds without a line of a job after which a log says that it collects demonstrations or evaluates.
 _PLAIN_PATIENCE = 10.0
+#: Estimated seconds of ended jobs from which on what they took corrects the others' estimates.
+_LEAST_ESTIMATED = 1.0
 
 #: What stands in the place of the success while a job is not at its steps.
 _PHASES = {"demonstrations": "demos", "evaluation": "eval"}
@@ -89,10 +91,8 @@ class Clock:
         self.ended = 0
         self.failed = 0
         self.begun = time.monotonic()
-        self._took: dict[bool, list[float]] = {
-            True: [],
-            False: [],
-        }  # of starts, of cells: real over estimated
+        #: Of the starts and of the cells that ended: seconds taken, and estimated.
+        self._took: dict[bool, tuple[float, float]] = {True: (0.0, 0.0), False: (0.0, 0.0)}
 
     def start(self, job: Job, step: int = 0) -> None:
         """A worker took the job, of which `step` steps are done."""
@@ -120,9 +120,9 @@ class Clock:
         running = self.running.pop(job.directory, None)
         task = self.tasks.get(job.directory)
         if running and task and state == "done":
-            self._took[task.needs is None].append(
-                (time.monotonic() - running.begun) / max(task.seconds, 1e-3)
-            )
+            took, estimated = self._took[task.needs is None]
+            now = time.monotonic()
+            self._took[task.needs is None] = (took + now - running.begun, estimated + task.seconds)
         return running
 
     def left(self, running: _Running) -> float | None:
@@ -147,8 +147,8 @@ class Clock:
         return max(0.0, self._expected(task) - (time.monotonic() - running.begun))
 
     def _expected(self, task: Task) -> float:
-        took = self._took[task.needs is None]
-        return task.seconds * (sum(took) / len(took) if took else 1.0)
+        took, estimated = self._took[task.needs is None]
+        return task.seconds * (took / estimated if estimated > _LEAST_ESTIMATED else 1.0)
 
 
 class PlainDisplay:

@@ -7,7 +7,6 @@ a trial is scored and which is chosen: `arena.analysis.tuning`.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -28,6 +27,8 @@ from arena.recipe import (
     parse_overrides,
     read_tier,
     tier_names,
+    toml_key,
+    toml_value,
 )
 from arena.records.files import write_json, write_text
 
@@ -404,23 +405,15 @@ def _source(tier: str) -> dict[str, Any]:
 
 def _toml_blocks(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[str]:
     """Nested mappings as the tables of a TOML file."""
-    lines = [f"{_key(key)} = {_toml(value)}" for key, value in tree.items() if not isinstance(value, Mapping)]
+    lines = [
+        f"{toml_key(key)} = {toml_value(value)}"
+        for key, value in tree.items()
+        if not isinstance(value, Mapping)
+    ]
     if path and (lines or not tree):
-        lines.insert(0, f"[{'.'.join(map(_key, path))}]")
+        lines.insert(0, f"[{'.'.join(map(toml_key, path))}]")
     if lines:
         yield "\n".join(lines)
     for key, value in tree.items():
         if isinstance(value, Mapping):
             yield from _toml_blocks(value, (*path, key))
-
-
-def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(k)} = {_toml(v)}" for k, v in value.items()) + " }"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else str(value)

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from arena.errors import UsageError
+
 State = Literal["pending", "running", "done", "failed"]
 
 
@@ -61,6 +63,12 @@ def write_status(directory: Path, status: Status) -> None:
 
 
 def read_status(directory: Path) -> Status | None:
-    """The status in `directory`, or None where there is none."""
+    """The status in `directory`, or None where there is none. Raises UsageError for one that cannot be read."""
     path = directory / "status.json"
-    return Status(**json.loads(path.read_text())) if path.exists() else None
+    try:
+        return Status(**json.loads(path.read_text())) if path.exists() else None
+    except (ValueError, TypeError) as error:
+        raise UsageError(
+            f"{path} cannot be read ({error}): it is damaged, or of another version of Arena. To train this again, "
+            "start over with --fresh, or choose another --name."
+        ) from None

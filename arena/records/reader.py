@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from arena.records.schema import SCHEMA_VERSION, TABLES, Table
 #: The columns that name a cell; every frame made here starts with them.
 IDENTITY = ("env", "algo", "seed")
 
-#: Of `map_cells`: relations at a time, memory of each, and rows of a part. Quantiles hold 8 to 16 bytes a row, which
+#: Connections at a time, memory of each, and rows of a part of `map_cells`. Quantiles hold 8 to 16 bytes a row, which
 #: DuckDB does not put on disk: a part takes up to 64 MB. benchmarks/report_scale.py measures the whole.
 WORKERS = min(4, usable_cpus())
 MEMORY = "512MB"
@@ -248,6 +249,18 @@ def check_version(path: Path, schema: pa.Schema) -> None:
         )
 
 
+@contextmanager
+def connection() -> Generator[duckdb.DuckDBPyConnection]:
+    """A DuckDB connection with one thread, so that floating-point sums do not depend on the machine.
+
+    It holds `MEMORY`; what can be put on disk goes there beyond it.
+    """
+    with tempfile.TemporaryDirectory() as spill:
+        config: dict[str, Any] = {"threads": 1, "memory_limit": MEMORY, "temp_directory": spill}
+        with duckdb.connect(config=config) as opened:
+            yield opened
+
+
 def relation(
     connection: duckdb.DuckDBPyConnection, cell: Cell, table: str, step: int | None = None
 ) -> duckdb.DuckDBPyRelation | None:
@@ -267,8 +280,7 @@ def map_cells(
     Cells without the table are left out; the frame is empty, without columns, if no cell has it. With `by_step`,
     for an analysis that treats steps apart, a large cell comes in parts of whole steps, and memory is that of a part.
 
-    `WORKERS` relations at a time, each on a connection with one thread, so that floating-point sums do not depend on
-    the machine. A connection holds `MEMORY`; what can be put on disk goes there beyond it.
+    `WORKERS` relations at a time, each on a `connection` of its own.
     """
     jobs = [
         (cell, part)
@@ -279,10 +291,8 @@ def map_cells(
 
     def work(job: tuple[Cell, list[Path]]) -> pd.DataFrame:
         cell, part = job
-        with tempfile.TemporaryDirectory() as spill:
-            config: dict[str, Any] = {"threads": 1, "memory_limit": MEMORY, "temp_directory": spill}
-            with duckdb.connect(config=config) as connection:
-                return _identify(analyse(connection.read_parquet([str(file) for file in part])), cell)
+        with connection() as opened:
+            return _identify(analyse(opened.read_parquet([str(file) for file in part])), cell)
 
     with ThreadPoolExecutor(WORKERS) as pool:
         frames = list(pool.map(work, jobs))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from arena.analysis.tokens import GROUPS, NEUTRAL, QUANTILE_COLUMNS
+from arena.analysis.tokens import FALLING, GROUPS, NEUTRAL, QUANTILE_COLUMNS
 from arena.records.schema import RATIO_BAND
 from arena.report.document import Figure, LegendItem, Panel, RowGroup, Table
 from arena.report.env_data import EnvData, Series, series_table
@@ -183,7 +183,7 @@ def _mean_shares(groups: pd.DataFrame) -> pd.DataFrame:
 
 
 def _describe_groups(method: str, data: EnvData, shares: pd.DataFrame) -> str:
-    falling = shares[[g for g in GROUPS if g.startswith("A<0 r<1")]].sum(axis=1)
+    falling = shares[list(FALLING)].sum(axis=1)
     first, last, top = falling.index[0], falling.index[-1], falling.idxmax()
     largest = str(shares.iloc[-1].idxmax())
     return (

@@ -54,14 +54,15 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Report) -> 
     for step in range(counters.step + 1, recipe.steps + 1):
         row = cell.train(step)
         counters = Counters(step, counters.tokens_sampled + row["tokens_sampled"])
-        before = time.perf_counter()
+        row["seconds_eval"] = 0.0
         if step % recipe.eval.every == 0 or step == recipe.steps:
+            before = time.perf_counter()
             progress(step - 1, recipe.steps, success, "evaluation")
             evaluation = evaluate(model, cell.roller, recipe, step)
             eval_rows += evaluation
             write_rows(directory / "evals.parquet", "evals", eval_rows)
             success = success_rate(evaluation, recipe.eval.temperature)
-        row["seconds_eval"] = time.perf_counter() - before
+            row["seconds_eval"] = time.perf_counter() - before
         row["seconds_step"] += row["seconds_eval"]
         row["seconds_checkpoint"] = checkpoint_seconds
         row["tokens_sampled_total"] = counters.tokens_sampled

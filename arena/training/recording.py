@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from arena.algorithms.loss import kl_k3
+from arena.algorithms.normalise import equal_returns
 from arena.recipe import Recipe
 from arena.records.schema import EPISODES, RATIO_BAND, TURNS
 from arena.records.writer import role_column, step_file, write_columns, write_rows
@@ -159,6 +160,7 @@ def _generation_metrics(groups: Sequence[Group]) -> dict[str, Any]:
     episodes = [episode for group in groups for episode in group.episodes]
     turns = [turn for episode in episodes for turn in episode.turns]
     rewards = np.array([[e.reward for e in g.episodes] for g in groups])
+    equal = [equal_returns(row.min(), row.max()) for row in rewards]
     sampled = sum(len(t.sample.ids) for t in turns)
     return {
         "valid_format": np.mean([t.response.parsed.valid for t in turns]),
@@ -166,7 +168,7 @@ def _generation_metrics(groups: Sequence[Group]) -> dict[str, Any]:
         "reward_mean": rewards.mean(),
         "reward_std": rewards.std(),
         "group_reward_std": rewards.std(axis=1, ddof=1).mean() if rewards.shape[1] > 1 else None,
-        "zero_spread_groups": np.mean(np.ptp(rewards, axis=1) <= 1e-9) if rewards.shape[1] > 1 else None,
+        "zero_spread_groups": np.mean(equal) if rewards.shape[1] > 1 else None,
         "turns_mean": len(turns) / len(episodes),
         "response_tokens_mean": sampled / len(turns),
         "truncated_episodes": np.mean([not e.terminated for e in episodes]),

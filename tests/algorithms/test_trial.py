@@ -72,6 +72,28 @@ def test_a_part_that_does_not_work_is_named(parts, message):
         try_out(replace(get_algorithm("grpo"), name="mine", **parts))
 
 
+class Keeps:
+    """A filter that does what it is told."""
+
+    kind, summary, max_batches, cold_start = "keeps", "keeps", 2, 0
+
+    def __init__(self, keeps):
+        self.keeps = keeps
+
+
+def test_a_filter_is_tried_too():
+    def method(rule):
+        return replace(get_algorithm("grpo"), name="mine", filter=rule)
+
+    try_out(method(Keeps(lambda rewards, successes: any(successes))))
+    with pytest.raises(UsageError, match="the filter of 'mine' must return bool; it returned float"):
+        try_out(method(Keeps(lambda rewards, successes: sum(rewards))))
+    without = Keeps(lambda rewards, successes: True)
+    without.max_batches = None
+    with pytest.raises(UsageError, match="the filter of 'mine' must return int; it returned NoneType"):
+        try_out(method(without))
+
+
 def test_a_missing_part_is_named():
     algorithm = replace(get_algorithm("grpo"), name="mine")
     object.__setattr__(algorithm, "clip", None)

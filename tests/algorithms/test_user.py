@@ -92,6 +92,22 @@ def test_parameters_of_parts_by_their_kind(mine):
         get_algorithm("./mine.py:my_method:what=3")
 
 
+def test_a_part_that_is_no_dataclass_is_named(mine):
+    mine.write_text(readme_example().replace("@dataclass(frozen=True)\n", ""))
+    with pytest.raises(
+        UsageError, match=r"the clip of '\./mine\.py:my_method' must be an instance of a data"
+    ):
+        get_algorithm("./mine.py:my_method")
+
+
+def test_a_part_that_takes_the_kind_of_another_is_told_which(mine):
+    mine.write_text(readme_example().replace('"squash"', '"sequence_clip"'))
+    tier = {"sequence_clip": {"clip_low": 0.5}}
+    with pytest.raises(UsageError, match=r"Squash has the kind 'sequence_clip' .* but no clip_low, which"):
+        get_algorithm("./mine.py:my_method", tier)
+    assert get_algorithm("./mine.py:my_method").clip.width == 0.2
+
+
 @pytest.mark.parametrize(
     ("code", "spec", "message"),
     [

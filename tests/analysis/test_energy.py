@@ -246,6 +246,8 @@ def test_no_gradients_recorded_no_effect():
 def test_the_method_without_actfocus():
     assert without_actfocus("gspo+actfocus:alpha=0.3+dynamic") == "gspo+dynamic"
     assert without_actfocus("actfocus:alpha=0.3+seqmask") == "grpo+seqmask"
+    assert without_actfocus("actfocus:alpha=0.3:clip_low=0.1:beta=0+seqmask") == "grpo:clip_low=0.1+seqmask"
+    assert without_actfocus("ppo-actfocus:clip_low=0.1") == "ppo:clip_low=0.1"
     assert without_actfocus("grpo") is None
     named = [n for n in CATALOG if "actfocus" in n]
     assert named

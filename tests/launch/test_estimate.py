@@ -9,6 +9,7 @@ from arena.launch import estimate
 from arena.launch.estimate import Task, makespan
 from arena.launch.jobs import Job
 from arena.recipe import resolve
+from arena.records.files import Status, write_status
 from arena.records.writer import write_rows
 
 
@@ -55,6 +56,14 @@ def test_more_work_takes_more(tmp_path):
         assert grown.bytes > base.bytes, more
     assert estimate.of(cell(tmp_path, record={"enabled": False})).bytes < base.bytes / 5
     assert base.source == "built-in constants"
+
+
+def test_steps_that_are_done_are_not_counted_unless_all_is_done_again(tmp_path):
+    job = cell(tmp_path, steps=40)
+    write_status(job.directory, Status("running", job.hash, 30, 40))
+    whole = estimate.of(job).seconds
+    assert [task.seconds for task in estimate.tasks([job])] == [pytest.approx(whole / 4)]
+    assert [task.seconds for task in estimate.tasks([job], fresh=True)] == [pytest.approx(whole)]
 
 
 def test_earlier_cells_of_tier_and_environment_correct_the_estimate(tmp_path):

@@ -3,12 +3,13 @@
 import errno
 import json
 import os
+import signal
 from dataclasses import replace
 
 import pytest
 
 from arena.errors import UsageError
-from arena.launch import folder
+from arena.launch import folder, local
 from arena.launch.jobs import Job
 from arena.launch.local import LaunchResult
 from arena.launch.manifest import Manifest
@@ -77,6 +78,25 @@ def test_a_killed_worker_fails_its_job_and_is_replaced(launch):
     assert run.status(GRPO).state == "failed"
     pids = {(run.plan.run / place / "pid").read_text() for place in (GRPO, GSPO)}
     assert len(pids) == 2
+
+
+def test_a_job_goes_to_another_worker_where_the_first_died_while_it_was_idle(launch, monkeypatch):
+    give, killed = local._Worker.give, []
+
+    def give_the_second_job_to_a_dead_worker(worker, job):
+        if job.kind == "cell" and not killed:
+            killed.append(worker.process.pid)
+            worker.kill(signal.SIGKILL)
+            worker.process.wait()
+        give(worker, job)
+
+    monkeypatch.setattr(local._Worker, "give", give_the_second_job_to_a_dead_worker)
+    run = launch(workers=1)
+
+    assert run.result.exit_code == 0
+    assert killed
+    assert [attempts(run.plan.run / place) for place in (BC, GRPO, GSPO)] == [1, 1, 1]
+    assert run.text.count("grpo/seed-0  started") == 1
 
 
 @pytest.mark.parametrize(
@@ -297,7 +317,7 @@ def test_a_manifest_that_cannot_be_written_does_not_stop_the_jobs(launch, monkey
 def test_a_damaged_status_is_explained(launch):
     run = launch()
     (run.plan.run / GRPO / "status.json").write_text("{")
-    with pytest.raises(UsageError, match=r"status.json cannot be read .* Start over with --fresh"):
+    with pytest.raises(UsageError, match=r"status.json cannot be read .* start over with --fresh"):
         launch()
 
 

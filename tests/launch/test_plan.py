@@ -118,6 +118,14 @@ def test_more_mini_batches_than_episodes_are_refused():
     )
 
 
+def test_mini_batches_are_those_of_each_method(tmp_path):
+    tier = tmp_path / "mine.toml"
+    tier.write_text('base = "cpu"\n[algos.cispo.optim]\nminibatches = 5000\n')
+    for algos in ("cispo", "grpo,cispo"):
+        with pytest.raises(UsageError, match=r"optim\.minibatches: at most .*; given 5000\."):
+            plan(algos=algos, tier=str(tier))
+
+
 TWICE = [
     ("gspo+gigpo+dynamic,sampo", "'gspo+gigpo+dynamic' and 'sampo'"),
     ("gspo,grpo,gspo:clip_low=3e-3", "'gspo' and 'gspo:clip_low=3e-3'"),

@@ -57,6 +57,15 @@ def test_time_left_in_all_counts_waiting_jobs_as_they_really_take(now):
     assert clock.left_in_all() == pytest.approx(50 + 40)
 
 
+def test_a_job_that_had_next_to_nothing_left_corrects_no_estimate(now):
+    first, second = cell(seed=0), cell(seed=1)
+    clock = Clock([Task(first.directory, 0.0, first.needs), Task(second.directory, 100.0, second.needs)], 1)
+    clock.start(first)
+    now[0] = 3.0  # to save its model
+    clock.end(first, "done")
+    assert clock.left_in_all() == pytest.approx(100)
+
+
 def test_plain_lines_are_few_and_say_what_happened(now):
     stream = io.StringIO()
     display = PlainDisplay(stream, Clock([], 1))

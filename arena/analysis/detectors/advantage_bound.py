@@ -10,7 +10,7 @@ among the visits of an anchor; not their sums, nor rules without a bound (Dr. GR
 from __future__ import annotations
 
 from arena.analysis.detectors.base import CellRecords, Detector, Status, Verdict
-from arena.analysis.detectors.parts import NORMALISED, does_not_apply, group_parts
+from arena.analysis.detectors.parts import NORMALISED, cannot_judge, group_parts
 
 #: Rounding of float64 sums, with room; the epsilon beside the deviation makes advantages smaller.
 TOLERANCE = 1e-6
@@ -18,8 +18,7 @@ TOLERANCE = 1e-6
 
 def judge(records: CellRecords) -> Verdict:
     """The steps in which a part exceeds its bound, with the |A| that exceeds it most."""
-    assert records.recipe is not None
-    if verdict := does_not_apply(records.recipe, NORMALISED, "group-normalised part"):
+    if verdict := cannot_judge(records, NORMALISED, "group-normalised part"):
         return verdict
     parts = group_parts(records)
     faults = parts[parts.over > TOLERANCE]
@@ -41,7 +40,7 @@ DETECTOR = Detector(
     kind="check",
     why="Such a value cannot come from normalising the group that it is recorded in: the update pushes with it all the "
     "same.",
-    needs=("recipe", "episodes.advantage", "turns.advantage"),
+    needs=("recipe", "episodes.advantage"),
     advice="Compare episodes.advantage with (reward - mean)/std of its group; look at group ids and groups of one.",
     source="reference: |A| <= (G-1)/sqrt(G), GRPO (arXiv 2402.03300), GiGPO (arXiv 2505.10978)",
     judge=judge,

@@ -9,7 +9,7 @@ or with values.
 from __future__ import annotations
 
 from arena.analysis.detectors.base import CellRecords, Detector, Status, Verdict
-from arena.analysis.detectors.parts import WITHIN_GROUP, does_not_apply, group_parts
+from arena.analysis.detectors.parts import WITHIN_GROUP, cannot_judge, group_parts
 
 #: In units of the group's largest |A| where that exceeds 1: rounding of float64 sums, with room.
 TOLERANCE = 1e-6
@@ -17,8 +17,7 @@ TOLERANCE = 1e-6
 
 def judge(records: CellRecords) -> Verdict:
     """The steps in which a group's mean advantage is not 0, with the largest such mean."""
-    assert records.recipe is not None
-    if verdict := does_not_apply(records.recipe, WITHIN_GROUP, "part with mean 0 within a group"):
+    if verdict := cannot_judge(records, WITHIN_GROUP, "part with mean 0 within a group"):
         return verdict
     parts = group_parts(records)
     if not parts.most.any():
@@ -39,7 +38,7 @@ DETECTOR = Detector(
     title="The advantage's mean within a group is not 0",
     kind="check",
     why="Then all rollouts of a task are pushed the same way, whatever they did.",
-    needs=("recipe", "episodes.advantage", "turns.advantage"),
+    needs=("recipe", "episodes.advantage"),
     advice="Look at the group ids, and at what is added after normalisation.",
     source="GRPO (arXiv 2402.03300), Dr. GRPO (arXiv 2503.20783), RLOO (arXiv 2402.14740)",
     judge=judge,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
@@ -13,7 +15,7 @@ import duckdb
 import pandas as pd
 
 from arena.recipe import Recipe
-from arena.records.reader import Cell, load_evals, load_steps, table_files
+from arena.records.reader import Cell, connection, load_evals, load_steps, table_files
 
 #: The tables that are read through DuckDB, because they may be larger than memory.
 LARGE = ("episodes", "turns", "tokens")
@@ -131,15 +133,17 @@ class CellRecords:
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
-        connection = duckdb.connect(config={"threads": 1})
+        stack = ExitStack()
+        opened = stack.enter_context(connection())
+        weakref.finalize(self, stack.close)
         for name in self._recorded:
             source = self.tables[name]
             if isinstance(source, pd.DataFrame):
-                rows = connection.from_df(source)
+                rows = opened.from_df(source)
             else:
-                rows = connection.read_parquet([str(path) for path in source])
+                rows = opened.read_parquet([str(path) for path in source])
             rows.create_view(name)
-        return connection
+        return opened
 
 
 @dataclass(frozen=True)

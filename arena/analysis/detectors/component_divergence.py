@@ -13,12 +13,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from arena.analysis.degradation import RULE as COLLAPSE
 from arena.analysis.detectors.base import CellRecords, Detector, Status, Verdict
 from arena.analysis.detectors.causal import Bound, Rule
 
-#: Steps whose mean is compared with that of as many before them: those of the running mean in which
-#: `arena.analysis.degradation` looks for the onset of a collapse.
-STEPS = 5
+#: Steps whose mean is compared with that of as many before them: those of the running mean in which the onset of a
+#: collapse is looked for.
+STEPS = COLLAPSE.training_window
 
 RULE = Rule(
     what="standard errors by which the format penalty of a turn shrank and the return fell (the smaller of both)",

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from arena.analysis.detectors.base import CellRecords, Detector, Status, Verdict
 from arena.analysis.detectors.causal import Bound, Rule
-from arena.analysis.tokens import eight_groups
+from arena.analysis.tokens import FALLING, eight_groups, falling_share
 
 RULE = Rule(
     what="share of the KL to the reference in sequences with A<0 and ratio<1",
@@ -29,10 +29,9 @@ def judge(records: CellRecords) -> Verdict:
     tokens = records.relation("tokens")
     assert tokens is not None
     groups = eight_groups(tokens)
-    driving = groups[groups.group.str.startswith("A<0 r<1")]
-    if not driving.sequences.any():
+    if not groups[groups.group.isin(FALLING)].sequences.any():
         return Verdict(Status.DEGENERATE, "no sequence has a negative advantage and a ratio below 1")
-    return RULE.verdict(driving.groupby("step").share.sum(min_count=1))
+    return RULE.verdict(falling_share(groups))
 
 
 DETECTOR = Detector(

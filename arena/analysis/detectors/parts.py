@@ -48,13 +48,16 @@ def advantage_rule(recipe: Recipe) -> str | None:
     return "group_norm over turns" if rule == "group_norm" and settings.get("over") == "turns" else rule
 
 
-def does_not_apply(recipe: Recipe, rules: tuple[str, ...], what: str) -> Verdict | None:
-    """The verdict where the recipe's rule is none of `rules`: it is not known, or its advantage is no `what`."""
-    rule = advantage_rule(recipe)
+def cannot_judge(records: CellRecords, rules: tuple[str, ...], what: str) -> Verdict | None:
+    """The verdict where the recipe's rule is none of `rules` (it is not known, or its advantage is no `what`), or where
+    `group_parts` lacks columns that it reads of this rule alone."""
+    assert records.recipe is not None
+    rule = advantage_rule(records.recipe)
     if rule in rules:
-        return None
+        lacking = records.missing(("turns.anchor", "turns.advantage_step")) if rule == "gigpo" else []
+        return Verdict(Status.SKIPPED, f"not recorded: {', '.join(lacking)}") if lacking else None
     said = (
-        f"the advantage rule of {recipe.algorithm} is not known here"
+        f"the advantage rule of {records.recipe.algorithm} is not known here"
         if rule is None
         else f"{rule} gives no {what}"
     )

@@ -83,9 +83,22 @@ def test_gigpos_step_part_is_judged_among_the_visits_of_an_anchor():
     assert fault(judged("advantage-mean", alone)) == (Status.CRITICAL, (2,), (1.0,))
 
 
+@pytest.mark.parametrize("name", ["advantage-bound", "advantage-mean"])
+def test_advantages_are_judged_by_what_their_rule_reads(name):
+    """GRPO's of the episodes alone; of GiGPO the step part too, which other records may lack."""
+    grpo, gigpo = healthy(), healthy("gigpo")
+    alone = replace(grpo, tables={"episodes": grpo.tables["episodes"]})
+    assert judged(name, alone).status == Status.OK
+    for records in (gigpo, replace(gigpo, tables={"episodes": gigpo.tables["episodes"]})):
+        verdict = judged(name, records)
+        assert verdict.status == Status.SKIPPED
+        assert "turns.advantage_step" in verdict.summary
+
+
 @pytest.mark.parametrize("algo", ["grpo", "dr-grpo", "rloo", "gspo+gigpo", "empg"])
 def test_a_mean_within_the_group_that_is_not_0(algo):
-    records = planted(_with_algo(algo), "episodes", setting("advantage", -0.1, step=2, episode_id=1))
+    correct = planted(_with_algo(algo), "turns", _with_steps)
+    records = planted(correct, "episodes", setting("advantage", -0.1, step=2, episode_id=1))
     verdict = judged("advantage-mean", records)  # (1.5 - 0.1 - 0.5 - 0.5) / 4, of the largest, 1.5
     assert (verdict.status, verdict.steps) == (Status.CRITICAL, (2,))
     assert verdict.values == pytest.approx([0.1 / 1.5])
