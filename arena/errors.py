@@ -19,7 +19,7 @@ def unknown_name(
     """
     owner = f" of {of}" if of else ""
     names = sorted(allowed)
-    near = difflib.get_close_matches(given, [*names, *elsewhere], n=1, cutoff=0.5)
+    near = difflib.get_close_matches(given.lower(), [*names, *elsewhere], n=1, cutoff=0.5)
     guess = f" Did you mean '{near[0]}'?" if near else ""
     return UsageError(
         f"unknown {kind} '{given}'{owner}.{guess} Allowed: {', '.join(names)}.{' ' + hint if hint else ''}"

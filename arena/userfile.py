@@ -30,7 +30,12 @@ def module_of(path: Path) -> types.ModuleType:
             exec(compile(content, str(path), "exec"), vars(module))
         except (Exception, SystemExit) as error:
             del sys.modules[name]
-            raise UsageError(f"{path} does not run: {type(error).__name__}: {error}.") from error
+            hint = ""
+            if isinstance(error, ModuleNotFoundError):
+                hint = (
+                    " Files beside it are not on the import path: keep all in one file, or install a package."
+                )
+            raise UsageError(f"{path} does not run: {type(error).__name__}: {error}.{hint}") from error
     return sys.modules[name]
 
 

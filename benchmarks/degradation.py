@@ -19,8 +19,8 @@ import pandas as pd
 
 from arena.analysis.degradation import (
     RULE,
+    CollapseRule,
     Degradation,
-    Rule,
     collapse_onset,
     collapse_step,
     degradation,
@@ -62,7 +62,7 @@ def main() -> None:
     for count in (3, 6, 12, 28):
         cells = [evaluations(count, rng) for _ in range(CURVES)]
         for window in (1, 2, 3):
-            paths = [degradation(cell, 0.5, Rule(window=window)) for cell in cells]
+            paths = [degradation(cell, 0.5, CollapseRule(window=window)) for cell in cells]
             drops = np.array([path.drop for path in paths])
             errors = np.array([path.drop_noise for path in paths])
             shares = "  ".join(f"{np.mean(drops > z * errors):.3f}" for z in (2, 2.5, 3))

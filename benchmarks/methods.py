@@ -49,17 +49,18 @@ def cells_of(folder: str) -> pd.DataFrame:
 
 
 def table(rows: pd.DataFrame) -> list[str]:
-    """Markdown of one tier and environment: a row per method, numbers by seed."""
+    """Markdown of one tier and environment: a row per method, numbers by seed; those that gain most first."""
     seeds = sorted(rows.seed.unique())
     base = rows[rows.algo == "grpo"].set_index("seed")
     starts = rows.drop_duplicates("seed").set_index("seed").best_start
     lines = [
         f"Start's best, seeds {', '.join(map(str, seeds))}: {by_seed(starts, seeds)}.",
         "",
-        "| | peak | end | gain in points | collapsed | tokens |",
+        "| | peak, by seed | end, by seed | gain in points | collapsed | tokens |",
         "|---|---|---|---|---|---|",
     ]
-    for algo in method_order(list(rows.algo)):
+    gains = (rows.final - rows.best_start).groupby(rows.algo).mean()
+    for algo in sorted(method_order(list(rows.algo)), key=lambda algo: -round(gains[algo], 2)):
         own = rows[rows.algo == algo].set_index("seed")
         gain = 100 * (own.final - own.best_start)
         lines.append(

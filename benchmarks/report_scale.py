@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from arena.recipe import Recipe
-from arena.records.files import Status, write_json, write_status
+from arena.records.files import JobStatus, write_json, write_status
 from arena.records.layout import place
 from arena.records.schema import ROLES, TABLES
 from arena.records.writer import role_column, step_file, write_columns, write_rows
@@ -150,7 +150,7 @@ def write_cell(run: Path, env: str, algo: str, seed: int, steps: int, rows: int,
             for episode in range(EVAL_EPISODES)
         ],
     )
-    write_status(folder, Status("done", recipe.hash, steps, steps, float(level[-1])))
+    write_status(folder, JobStatus("done", recipe.hash, steps, steps, float(level[-1])))
 
 
 def write_run(run: Path, rows: int, steps: int, seeds: int) -> int:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from arena.recipe import Recipe
-from arena.records.files import Status, write_json, write_status
+from arena.records.files import JobStatus, write_json, write_status
 from arena.records.schema import TABLES
 from arena.seeding import EVAL_SEED_START, stream_seed
 
@@ -104,7 +104,9 @@ def write_cell(path: Path, env: str, algo: str, seed: int, size: Size, last_step
     write_table(folder / "evals.parquet", "evals", evals)
     failure = None if last_step is None else "RuntimeError: the loss is not finite"
     state = "done" if failure is None else "failed"
-    write_status(folder, Status(state, recipe.hash, last, size.steps, float(evals.success.mean()), failure))
+    write_status(
+        folder, JobStatus(state, recipe.hash, last, size.steps, float(evals.success.mean()), failure)
+    )
     return folder
 
 

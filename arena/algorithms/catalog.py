@@ -265,11 +265,17 @@ def _installed(entry: EntryPoint) -> Algorithm:
 
 
 def _of_dataclasses(algorithm: Algorithm, name: str) -> Algorithm:
-    """The algorithm itself. Raises UsageError for a part whose parameters cannot be read."""
+    """The algorithm itself. Raises UsageError for a part whose parameters or kind cannot be read."""
     for field in _PARTS:
         part = getattr(algorithm, field)
         if part is not None and (isinstance(part, type) or not dataclasses.is_dataclass(part)):
-            raise UsageError(f"the {field} of '{name}' must be an instance of a dataclass; given {part!r}.")
+            given = f"the class {part.__name__}" if isinstance(part, type) else f"a {type(part).__name__}"
+            raise UsageError(f"the {field} of '{name}' must be an instance of a dataclass; given {given}.")
+        if part is not None and not isinstance(getattr(part, "kind", None), str):
+            raise UsageError(
+                f"the {field} of '{name}', a {type(part).__name__}, lacks `kind`: a class attribute, one word that "
+                'names the part in tables, as kind = "mine".'
+            )
     return algorithm
 
 

@@ -40,6 +40,18 @@ class LossInputs:
     sampler_logprob: Float[Tensor, "rows tokens"] | None = None
     denominators: Denominators | None = None
 
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor) and (value.ndim != 2 or value.shape != self.logprob.shape):
+                raise ValueError(
+                    f"LossInputs: {name} must be [rows, tokens] as logprob, {tuple(self.logprob.shape)}; it is "
+                    f"{tuple(value.shape)}"
+                )
+        if self.mask.dtype != torch.bool:
+            raise ValueError(
+                f"LossInputs: mask must be of bool, True on sampled tokens; it is of {self.mask.dtype}"
+            )
+
 
 @dataclass(frozen=True)
 class LossOutput:

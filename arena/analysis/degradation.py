@@ -23,7 +23,7 @@ import pandas as pd
 
 
 @dataclass(frozen=True)
-class Rule:
+class CollapseRule:
     """All parameters, with their reasons. Falls are shares of a peak.
 
     `window`: evaluations in a running mean. Two, because the CPU tier has six evaluations: three would be half of
@@ -52,7 +52,7 @@ class Rule:
     onset_fall: float = 0.25
 
 
-RULE = Rule()
+RULE = CollapseRule()
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Degradation:
     """A cell's path at one temperature. Success is a share in [0, 1]; steps are training steps finished.
 
     `best_start` is the largest success of the untrained start over all temperatures evaluated at step 0:
-    gains below it can be had by sampling the start differently. `peak` is smoothed (see `Rule`) and never below
+    gains below it can be had by sampling the start differently. `peak` is smoothed (see `CollapseRule`) and never below
     start and final; `peak_from` and `peak_step` are the first and last evaluation it is a mean of. `drop_noise` and
     `gain_noise` are standard errors of drop and gain over the evaluation tasks, paired; NaN for a single task.
     """
@@ -76,7 +76,7 @@ class Degradation:
     final_step: int
     drop_noise: float
     gain_noise: float
-    rule: Rule = RULE
+    rule: CollapseRule = RULE
 
     @property
     def drop(self) -> float:
@@ -112,7 +112,7 @@ class Degradation:
 
 
 def degradation(
-    evals: pd.DataFrame, temperature: float, rule: Rule = RULE, tasks: Mapping[int, int] | None = None
+    evals: pd.DataFrame, temperature: float, rule: CollapseRule = RULE, tasks: Mapping[int, int] | None = None
 ) -> Degradation | None:
     """Degradation of ONE cell at `temperature`, from its rows of `load_evals`.
 
@@ -146,7 +146,7 @@ def degradation(
     )
 
 
-def collapse_onset(success: pd.Series, rule: Rule = RULE, since: int = 0) -> int | None:
+def collapse_onset(success: pd.Series, rule: CollapseRule = RULE, since: int = 0) -> int | None:
     """The first training step from which the running mean of success stays below the onset's level to the end.
 
     `success`: of the training episodes of ONE cell, indexed by training step. The level is (1 - onset_fall) of the

@@ -37,7 +37,7 @@ from arena.analysis.statistics import (
     seeds_needed,
     why_no_interval,
 )
-from arena.claims.cells import Missing, Need, Pool, merged
+from arena.claims.cells import Missing, Need, Pool, in_words, merged
 from arena.claims.published import Number
 
 ClaimVerdict = Literal["reproduced", "not reproduced", "inconclusive", "not run"]
@@ -87,10 +87,7 @@ class Outcome:
     @property
     def seeds_text(self) -> str | None:
         """The seeds, those in a row as 0-4; None for none."""
-        seeds = self.seeds
-        if len(seeds) > 2 and seeds == tuple(range(seeds[0], seeds[-1] + 1)):
-            return f"{seeds[0]}-{seeds[-1]}"
-        return ", ".join(map(str, seeds)) or None
+        return in_words(self.seeds) or None
 
 
 class Part(Protocol):
@@ -123,6 +120,11 @@ class Claim:
     published: tuple[Number, ...] = ()
 
     @property
+    def published_text(self) -> str:
+        """The published numbers in a line; empty without any."""
+        return "; ".join(number.text for number in self.published)
+
+    @property
     def needs(self) -> tuple[Need, ...]:
         """The cells that the parts take."""
         return tuple(dict.fromkeys(need for part in self.parts for need in part.needs))
@@ -139,7 +141,7 @@ def not_run(label: str, unit: str, missing: Sequence[Missing], parts: Sequence[O
 
 
 @dataclass(frozen=True)
-class Bounds:
+class Criterion:
     """What the rule holds a mean against: `smallest` is the smallest effect of interest, or, where `alike` is claimed,
     the margin within which two things are. In the unit of the values."""
 
@@ -167,7 +169,7 @@ class Bounds:
 def judge(
     label: str,
     by_seed: Mapping[int, float],
-    bounds: Bounds,
+    bounds: Criterion,
     unit: str,
     explanation: str = "",
     fixed: bool = False,
@@ -208,7 +210,7 @@ def on_some(outcome: Outcome, envs: Sequence[str], named: Sequence[str]) -> Outc
     return replace(outcome, verdict="inconclusive", explanation=_joined(outcome.explanation, told))
 
 
-def _more_seeds(found: PairedDifference, bounds: Bounds) -> int | None:
+def _more_seeds(found: PairedDifference, bounds: Criterion) -> int | None:
     """How many more seeds would bring the interval beyond the nearest bound; at least the three that give one."""
     seeds = found.spread.seeds
     if seeds < 2:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -76,8 +76,16 @@ class Missing:
     def words(self) -> str:
         """For people."""
         tier = " ".join((self.need.tier, *self.need.changes))
-        text = f"{', '.join(self.need.algos)} on {', '.join(self.need.envs)} ({tier})"
+        seeds = f"seed{'s' * (len(self.seeds) > 1)} {in_words(self.seeds)}"
+        text = f"{', '.join(self.need.algos)} on {', '.join(self.need.envs)} ({tier}), {seeds}"
         return f"{text}: {self.note}" if self.note else text
+
+
+def in_words(seeds: Sequence[int]) -> str:
+    """Seeds, ascending; those in a row as 0-4."""
+    if len(seeds) > 2 and tuple(seeds) == tuple(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]}-{seeds[-1]}"
+    return ", ".join(map(str, seeds))
 
 
 def merged(missing: Iterable[Missing]) -> tuple[Missing, ...]:
@@ -151,6 +159,12 @@ class Records:
         return Records(self.cell, self.steps, pd.concat([self.evals[at <= tokens], between]))
 
 
+def enough(seeds: Collection[int]) -> tuple[int, ...]:
+    """These seeds; with 0 to `SEEDS` - 1 if they are too few for an interval."""
+    more = () if why_no_interval(len(seeds)) is None else range(SEEDS)
+    return tuple(sorted({*seeds, *more}))
+
+
 @dataclass(frozen=True)
 class Pool:
     """The cells of some runs; of equal finished ones the first counts."""
@@ -181,17 +195,12 @@ class Pool:
         return self._kept[what, cell.path]
 
     def missing(self, needs: Iterable[Need], seeds: Sequence[int] = ()) -> tuple[Missing, ...]:
-        """The cells of these seeds that are not there.
-
-        Without seeds: of those that any cell has; with `SEEDS` more if they are too few for an interval.
-        """
+        """The cells of these seeds that are not there; without seeds, of `enough` of those that any cell has."""
         found = []
         for need in needs:
             held = {(env, algo): self.find(need, env, algo) for env in need.envs for algo in need.algos}
             there = {seed for cells in held.values() for seed in cells}
-            wanted = set(seeds) or (
-                there if why_no_interval(len(there)) is None else there | set(range(SEEDS))
-            )
+            wanted = set(seeds or enough(there))
             lacking = [key for key, cells in held.items() if wanted - set(cells)]
             if not lacking:
                 continue

@@ -17,8 +17,8 @@ import numpy as np
 from arena.analysis.degradation import Degradation, degradation
 from arena.analysis.statistics import MIN_SEEDS_FOR_INTERVAL
 from arena.analysis.summary import skipped_updates, summarise_cells
-from arena.claims.base import Bounds, Outcome, judge, not_run, on_some
-from arena.claims.cells import Need, Pool, Records, free_fields
+from arena.claims.base import Criterion, Outcome, judge, not_run, on_some
+from arena.claims.cells import Need, Pool, Records, enough, free_fields
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ STATE = Measure(
 
 
 @dataclass(frozen=True)
-class Side:
+class Arm:
     """Some methods under the same changes to the tier."""
 
     algos: tuple[str, ...]
@@ -99,8 +99,8 @@ class Contrast:
 
     label: str
     tier: str
-    a: Side
-    b: Side
+    a: Arm
+    b: Arm
     envs: tuple[str, ...]
     measure: Measure
     claimed: Literal["more", "less", "same"] = "more"
@@ -116,7 +116,7 @@ class Contrast:
         """By steps, with the same at equal sampled tokens beside it."""
         held = {env: self._held(cells, env) for env in self.envs}
         seeds, envs = balanced({env: set(by_seed) for env, by_seed in held.items()})
-        missing = cells.missing(self.needs, seeds)
+        missing = cells.missing(self.needs, enough(seeds) if seeds else ())
         if not seeds:
             return not_run(self.label, self.measure.unit, missing)
         rows = {seed: [held[env][seed] for env in envs] for seed in seeds}
@@ -154,7 +154,7 @@ class Contrast:
         values = {
             seed: float(np.mean([self._difference(pair) for pair in pairs])) for seed, pairs in rows.items()
         }
-        bounds = Bounds(measure.margin if alike else measure.smallest, alike)
+        bounds = Criterion(measure.margin if alike else measure.smallest, alike)
         whole = len(envs) == len(self.envs)
         return judge(self.label, values, bounds, measure.unit, told, measure.fixed, whole)
 

@@ -8,14 +8,14 @@ import numpy as np
 import pandas as pd
 
 from arena.analysis.energy import correlations, task_table
-from arena.claims.base import Bounds, Outcome, judge, not_run, on_some
-from arena.claims.cells import Need, Pool
+from arena.claims.base import Criterion, Outcome, judge, not_run, on_some
+from arena.claims.cells import Need, Pool, enough
 from arena.claims.contrast import balanced, not_counted
 from arena.records.reader import Cell, map_cells
 
 #: Cohen's small correlation is the smallest of interest; two thirds of his medium one (0.3) still counts as none: the
 #: 80 tasks of a cell's first steps give it an error of 0.11.
-_SOME, _NONE = Bounds(smallest=0.1), Bounds(smallest=0.2, alike=True)
+_SOME, _NONE = Criterion(smallest=0.1), Criterion(smallest=0.2, alike=True)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class EnergyCorrelation:
         }
         known = {env: {s: r for s, r in by_seed.items() if not np.isnan(r)} for env, by_seed in found.items()}
         seeds, envs = balanced({env: set(by_seed) for env, by_seed in known.items()})
-        missing = cells.missing(self.needs, seeds)
+        missing = cells.missing(self.needs, enough(seeds) if seeds else ())
         if not any(found.values()):
             return not_run(self.label, "correlation", missing)
         table = pd.DataFrame({env: {seed: known[env][seed] for seed in seeds} for env in envs})

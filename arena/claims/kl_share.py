@@ -12,20 +12,20 @@ import pandas as pd
 from arena.analysis.degradation import RULE
 from arena.analysis.summary import summarise_cells
 from arena.analysis.tokens import falling_share
-from arena.claims.base import Bounds, Outcome, judge, not_run, on_some
-from arena.claims.cells import Need, Pool
+from arena.claims.base import Criterion, Outcome, judge, not_run, on_some
+from arena.claims.cells import Need, Pool, enough
 from arena.claims.contrast import balanced, not_counted
 from arena.records.reader import Cell
 
 #: Points of the step's KL. The groups are nine: one of equal shares has 11.
-_BOUNDS = Bounds(smallest=5.0)
+_BOUNDS = Criterion(smallest=5.0)
 
 
 @dataclass(frozen=True)
 class ShareRises:
     """In cells that collapse, the share just before the onset less that in all earlier steps.
 
-    "Just before" are the `Rule.training_window` steps before the onset, so that nothing is taken from after it.
+    "Just before" are the `CollapseRule.training_window` steps before the onset, so that nothing is taken from after it.
     With `control`, a method that is not expected to collapse, the same difference over the same steps of its cell
     of that environment and seed is taken off: shares may rise for all that trains.
     """
@@ -48,7 +48,7 @@ class ShareRises:
         seeds, envs = balanced(
             {env: set.intersection(*map(set, by_algo.values())) for env, by_algo in held.items()}
         )
-        missing = cells.missing(self.needs, seeds)
+        missing = cells.missing(self.needs, enough(seeds) if seeds else ())
         if not seeds:
             return not_run(self.label, "points", missing)
         rises: dict[int, list[float]] = {seed: [] for seed in seeds}

@@ -17,6 +17,17 @@ class Number:
     label: str
     value: str
     table: str
+    unit: str = ""
+
+    @property
+    def text(self) -> str:
+        """What it is of, value and unit."""
+        return " ".join(filter(None, (f"{self.label}:", self.value, self.unit)))
+
+
+def spec(name: str) -> str:
+    """Arena's name of a method that the tables call so, as sapo-soft for SAPO_SOFT."""
+    return "dapo" if name == "DAPO_GRPO" else name.lower().replace("_", "-")
 
 
 @cache
@@ -26,9 +37,9 @@ def rows(table: str) -> tuple[dict[str, str], ...]:
     return tuple(csv.DictReader(text.splitlines(), strict=True))
 
 
-def number(label: str, table: str, column: str, **where: str) -> Number:
+def number(label: str, table: str, column: str, unit: str = "", **where: str) -> Number:
     """The value in `column` of the one row that has the values `where`. Raises UsageError unless there is one."""
     found = [row for row in rows(table) if all(row[key] == value for key, value in where.items())]
     if len(found) != 1:
         raise UsageError(f"published table {table}: {len(found)} rows have {where}; it takes one.")
-    return Number(label, found[0][column], table)
+    return Number(label, found[0][column], table, unit)

@@ -106,7 +106,7 @@ def _row(name: str, outcome: Outcome) -> dict[str, str]:
 def _details(claim: Claim, outcome: Outcome) -> None:
     print(f"\n{claim.name}: {claim.statement}\n  {claim.source}. {claim.how}")
     if claim.published:
-        print(f"  Published: {', '.join(f'{n.label} {n.value}' for n in claim.published)}.")
+        print(f"  Published: {claim.published_text}.")
     for part in outcome.parts or (outcome,):
         effect = f", {_effect(part)} {part.unit}" if part.effect is not None else ""
         equal = f", at equal tokens {_effect(part.equal_tokens)}" if part.equal_tokens else ""

@@ -151,8 +151,9 @@ def _expert(subject: _Subject) -> str:
     env = subject.build()
     chances, solved = [], 0
     for seed in subject.seeds():
-        turn = None
+        turn, earned = None, 0.0
         for turn in _episode(env, seed, lambda info: env.expert_action()):
+            earned += turn.reward
             if turn.action is None:
                 chances.append(env.expert_success)
             admissible = turn.info["admissible"]
@@ -160,6 +161,8 @@ def _expert(subject: _Subject) -> str:
         success = turn is not None and turn.info["success"]
         message = f"seed {seed}: the expert fails on a task that it says it solves"
         _require(success or chances[-1] < 1, message)
+        message = f"seed {seed}: the expert's return is {earned:g}, largest_return says at most {env.largest_return:g}"
+        _require(earned <= env.largest_return + 1e-9, message)
         solved += success
     expected, spread = sum(chances), math.sqrt(sum(p * (1 - p) for p in chances))
     _require(

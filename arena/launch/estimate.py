@@ -56,7 +56,7 @@ _HISTORY_STEPS = 3
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Cost:
     """Seconds on one worker, bytes on disk, and where the numbers come from."""
 
     seconds: float
@@ -78,11 +78,11 @@ class Correction:
         return "earlier cells" if self.cells else "built-in constants"
 
 
-def of(job: Job) -> Estimate:
+def of(job: Job) -> Cost:
     """The estimate of a whole job, corrected by what the runs folder has measured."""
     seconds, size = (_start if job.kind == "start" else _cell)(job.recipe)
     measured = correction(job.run.parent, job.recipe.tier, job.env, job.algorithm, job.recipe.rollout.layout)
-    return Estimate(seconds * measured.seconds, size * measured.bytes, measured.source)
+    return Cost(seconds * measured.seconds, size * measured.bytes, measured.source)
 
 
 def tasks(jobs: Sequence[Job], fresh: bool = False) -> list[Task]:

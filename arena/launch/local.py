@@ -26,7 +26,7 @@ from arena.launch.manifest import JobState, Manifest, now, open_manifest, says_d
 from arena.launch.plan import Plan, check_existing
 from arena.launch.progress import Display
 from arena.launch.worker import TRAIN, reason_of
-from arena.records.files import Status, read_status, write_status, write_text
+from arena.records.files import JobStatus, read_status, write_status, write_text
 
 #: One thread per worker, in every library that may start its own; set before the worker imports any.
 _ONE_THREAD = dict.fromkeys(
@@ -364,7 +364,7 @@ def _record_failure(job: Job, reason: str, traceback: str | None) -> None:
     """Write status and traceback beside the job's results. On a full disk the manifest alone tells."""
     try:
         folder.write_recipe(job)
-        status = read_status(job.directory) or Status("failed", job.hash, 0, job.steps)
+        status = read_status(job.directory) or JobStatus("failed", job.hash, 0, job.steps)
         write_status(job.directory, replace(status, state="failed", hash=job.hash, error=reason))
         if traceback:
             write_text(job.directory / "error.log", traceback)

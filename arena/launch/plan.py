@@ -6,7 +6,7 @@ Everything is checked here, before anything is written.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -91,7 +91,27 @@ def notices(plan: Plan) -> list[str]:
     from arena.algorithms.catalog import notices as notices_of
 
     made = {cell.algorithm: algorithm_of(cell.recipe) for cell in plan.cells}
-    return [note for algorithm in made.values() for note in notices_of(algorithm)]
+    said = [note for algorithm in made.values() for note in notices_of(algorithm)]
+    return said + _without_effect(plan, made.values())
+
+
+def _without_effect(plan: Plan, algorithms: Collection[Algorithm]) -> list[str]:
+    """A notice for every parameter of a part that was set although no method has the part."""
+    kinds = {
+        part.kind for algorithm in algorithms for part in vars(algorithm).values() if hasattr(part, "kind")
+    }
+    usual = load_tier(plan.tier).get("parts", {})
+    changed = {
+        f"parts.{kind}.{key}"
+        for cell in plan.cells
+        for kind, settings in cell.recipe.parts.items()
+        for key, value in settings.items()
+        if kind not in kinds and usual.get(kind, {}).get(key) != value
+    }
+    return [
+        f"recipe field {field}: no method of this run has that part, so it changes nothing."
+        for field in sorted(changed)
+    ]
 
 
 def _starts(cells: Sequence[Job]) -> tuple[Job, ...]:

@@ -46,7 +46,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 @dataclass(frozen=True)
-class Status:
+class JobStatus:
     """`status.json` of a BC start or a cell."""
 
     state: State
@@ -57,16 +57,16 @@ class Status:
     error: str | None = None
 
 
-def write_status(directory: Path, status: Status) -> None:
+def write_status(directory: Path, status: JobStatus) -> None:
     """Write `status.json` atomically."""
     write_json(directory / "status.json", asdict(status))
 
 
-def read_status(directory: Path) -> Status | None:
+def read_status(directory: Path) -> JobStatus | None:
     """The status in `directory`, or None where there is none. Raises UsageError for one that cannot be read."""
     path = directory / "status.json"
     try:
-        return Status(**json.loads(path.read_text())) if path.exists() else None
+        return JobStatus(**json.loads(path.read_text())) if path.exists() else None
     except (ValueError, TypeError) as error:
         raise UsageError(
             f"{path} cannot be read ({error}): it is damaged, or of another version of Arena. To train this again, "

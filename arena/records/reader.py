@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
 import pandas as pd
@@ -29,6 +29,8 @@ from arena.recipe import Recipe
 from arena.records.files import read_status
 from arena.records.layout import place
 from arena.records.schema import SCHEMA_VERSION, TABLES, Table
+
+T = TypeVar("T")
 
 #: The columns that name a cell; every frame made here starts with them.
 IDENTITY = ("env", "algo", "seed")
@@ -215,7 +217,7 @@ def _load(cells: Iterable[Cell], table: Table) -> pd.DataFrame:
         path = cell.path / f"{table.name}.parquet"
         if path.exists():
             # Opened once: a cell that is still training replaces the file whole, and two opens could see two files.
-            data = pq.read_table(pa.BufferReader(path.read_bytes()))
+            data = _readable(path, lambda path=path: pq.read_table(pa.BufferReader(path.read_bytes())))
             check_version(path, data.schema)
             frames.append(_identify(data.to_pandas(), cell))
     columns = [*IDENTITY, *(c.name for c in table.columns)]
@@ -235,8 +237,19 @@ def table_files(cell: Cell, table: str, step: int | None = None) -> list[Path]:
     """
     files = sorted((cell.path / table).glob("step-*.parquet" if step is None else f"step-{step:05d}.parquet"))
     for file in files:
-        check_version(file, pq.read_schema(file))
+        check_version(file, _readable(file, lambda file=file: pq.read_schema(file)))
     return files
+
+
+def _readable(path: Path, read: Callable[[], T]) -> T:
+    """What `read` returns. Raises UsageError if the Parquet file at `path` is damaged."""
+    try:
+        return read()
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(
+            f"{path} cannot be read ({error}). Delete its cell's folder, and the command that made the run trains this "
+            "cell again."
+        ) from None
 
 
 def check_version(path: Path, schema: pa.Schema) -> None:

@@ -59,9 +59,8 @@ def _part(part: Outcome) -> str:
 
 
 def _row(claim: Claim, outcome: Outcome) -> tuple[str, ...]:
-    published = ", ".join(f"{n.label} {n.value}" for n in claim.published)
     told = [claim.statement, outcome.explanation, *(_part(part) for part in outcome.parts if part.has_run)]
-    told += [f"Published: {published}"] if published else []
+    told += [f"Published: {claim.published_text}"] if claim.published else []
     return (
         claim.name,
         outcome.verdict,

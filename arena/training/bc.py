@@ -18,7 +18,7 @@ from arena.policy.model import build_model, save_policy
 from arena.policy.scoring import Rows, response_logprob
 from arena.policy.tokenizer import TextCodec, build_tokenizer
 from arena.recipe import Recipe
-from arena.records.files import Status, read_status, write_json, write_status
+from arena.records.files import JobStatus, read_status, write_json, write_status
 from arena.records.writer import write_rows
 from arena.seeding import stream_seed, train_task_seed
 from arena.training import Report
@@ -100,7 +100,7 @@ def clone(recipe: Recipe, directory: Path, progress: Report) -> None:
     if directory.exists():
         shutil.rmtree(directory)
     steps = recipe.bc.steps
-    write_status(directory, Status("running", recipe.start_hash, 0, steps))
+    write_status(directory, JobStatus("running", recipe.start_hash, 0, steps))
     demonstrations, expert_success = demonstrate(recipe, progress)
     codec = TextCodec(build_tokenizer(shared_words(recipe.env.spec)))
     model = build_model(recipe.model, codec.tokenizer, stream_seed("init", recipe.env.name, recipe.seed))
@@ -125,7 +125,7 @@ def clone(recipe: Recipe, directory: Path, progress: Report) -> None:
         "success": {str(t): success_rate(evals, t) for t in sorted({row["temperature"] for row in evals})},
     }
     write_json(directory / "bc.json", bc)
-    write_status(directory, Status("done", recipe.start_hash, steps, steps, success))
+    write_status(directory, JobStatus("done", recipe.start_hash, steps, steps, success))
     progress(steps, steps, success)
 
 

@@ -17,7 +17,7 @@ from arena.policy.model import frozen_copy, load_policy, save_policy
 from arena.policy.scoring import Scores
 from arena.policy.tokenizer import TextCodec
 from arena.recipe import Recipe, check_code, code_of
-from arena.records.files import Status, write_json, write_status
+from arena.records.files import JobStatus, write_json, write_status
 from arena.records.schema import TABLES
 from arena.records.writer import write_rows
 from arena.seeding import stream_seed, train_task_seed
@@ -48,7 +48,7 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Report) -> 
     counters = load_checkpoint(directory, model, optimizer, cell.critic) or Counters(0, 0)
     steps_rows, eval_rows = _rewind(directory, start, counters.step)
     success = success_rate(_at_step(eval_rows, eval_rows[-1]["step"]), recipe.eval.temperature)
-    write_status(directory, Status("running", recipe.hash, counters.step, recipe.steps, success))
+    write_status(directory, JobStatus("running", recipe.hash, counters.step, recipe.steps, success))
 
     checkpoint_seconds = None
     for step in range(counters.step + 1, recipe.steps + 1):
@@ -71,12 +71,12 @@ def run_cell(recipe: Recipe, directory: Path, start: Path, progress: Report) -> 
         before = time.perf_counter()
         if step % recipe.checkpoint.every == 0 or step == recipe.steps:
             save_checkpoint(directory, model, optimizer, counters, cell.critic)
-            write_status(directory, Status("running", recipe.hash, step, recipe.steps, success))
+            write_status(directory, JobStatus("running", recipe.hash, step, recipe.steps, success))
         checkpoint_seconds = time.perf_counter() - before
         progress(step, recipe.steps, success)
 
     save_policy(directory / "model", model, cell.codec.tokenizer)
-    write_status(directory, Status("done", recipe.hash, recipe.steps, recipe.steps, success))
+    write_status(directory, JobStatus("done", recipe.hash, recipe.steps, recipe.steps, success))
 
 
 @dataclass(frozen=True)

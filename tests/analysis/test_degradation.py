@@ -6,7 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from arena.analysis.degradation import RULE, Rule, collapse_onset, collapse_step, degradation, late_fall
+from arena.analysis.degradation import (
+    RULE,
+    CollapseRule,
+    collapse_onset,
+    collapse_step,
+    degradation,
+    late_fall,
+)
 
 
 def evals(rows, tasks=100):
@@ -95,7 +102,7 @@ def test_one_lucky_evaluation_is_smoothed():
     # 0.50, one evaluation at 0.54, 0.50: by that evaluation a drop of 0.04, smoothed 0.02.
     path = at_half(0.50, 0.54, 0.50)
     assert degradation(path, 0.5).drop == pytest.approx(0.02)
-    assert degradation(path, 0.5, Rule(window=1)).drop == pytest.approx(0.04)
+    assert degradation(path, 0.5, CollapseRule(window=1)).drop == pytest.approx(0.04)
 
 
 def test_a_drop_counts_when_it_exceeds_its_errors():

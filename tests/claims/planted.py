@@ -9,7 +9,7 @@ import pandas as pd
 
 from arena.claims.cells import Need, Pool, pool
 from arena.recipe import parse_overrides, resolve
-from arena.records.files import Status, write_json, write_status
+from arena.records.files import JobStatus, write_json, write_status
 from arena.records.layout import place
 from arena.records.reader import read_run
 from tests.synthetic import write_table
@@ -27,7 +27,7 @@ def plant(
     recipe = resolve(need.tier, env, algo, seed, parse_overrides(need.changes))
     folder = run / place(env, algo, seed)
     write_json(folder / "recipe.json", {**recipe.model_dump(mode="json"), "hash": recipe.hash})
-    write_status(folder, Status("done", recipe.hash, recipe.steps, recipe.steps, shares[-1], None))
+    write_status(folder, JobStatus("done", recipe.hash, recipe.steps, recipe.steps, shares[-1], None))
     step = np.arange(1, recipe.steps + 1)
     columns = {"step": step, "tokens_sampled_total": tokens * step, "success": shares[-1], **steps}
     write_table(folder / "steps.parquet", "steps", pd.DataFrame(columns))

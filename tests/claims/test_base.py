@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 from scipy import stats
 
-from arena.claims.base import Bounds, Claim, Outcome, all_of, as_json, judge, not_run, on_some
+from arena.claims.base import Claim, Criterion, Outcome, all_of, as_json, judge, not_run, on_some
 from arena.claims.cells import Missing, Need
 from arena.claims.published import Number
 
-LARGER, ALIKE = Bounds(smallest=2.0), Bounds(smallest=5.0, alike=True)
+LARGER, ALIKE = Criterion(smallest=2.0), Criterion(smallest=5.0, alike=True)
 
 
 def verdict(values, bounds=LARGER, **options):
@@ -139,7 +139,7 @@ def test_what_is_missing_of_several_parts_is_made_by_one_command():
     parts = [not_run("a", "points", [Missing(need, (0, 1))])]
     parts.append(not_run("b", "points", [Missing(replace(need, algos=("grpo", "sampo")), (0, 1))]))
     whole = all_of(parts)
-    assert whole.explanation == "cells are missing: grpo, gspo, sampo on sokoban (cpu)"
+    assert whole.explanation == "cells are missing: grpo, gspo, sampo on sokoban (cpu), seeds 0, 1"
     assert whole.parts == tuple(parts)
     assert [m.command for m in whole.missing] == [
         "arena run --tier cpu --algos grpo,gspo,sampo --envs sokoban --num-seeds 2 --name claims-cpu"
@@ -147,10 +147,10 @@ def test_what_is_missing_of_several_parts_is_made_by_one_command():
 
 
 def test_as_json_has_numbers_parts_and_commands():
-    claim = Claim("n", "s", "src", "how", (), (Number("GRPO", "62.36", "t"),))
+    claim = Claim("n", "s", "src", "how", (), (Number("GRPO", "62.36", "t", "%"),))
     inner = replace(part("not run", None), missing=(Missing(Need("cpu", ("grpo",), ("sokoban",)), (3,)),))
     told = as_json(claim, all_of([inner, replace(part("reproduced"), equal_tokens=part("reproduced", 0.5))]))
-    assert told["published"] == [{"label": "GRPO", "value": "62.36", "table": "t"}]
+    assert told["published"] == [{"label": "GRPO", "value": "62.36", "table": "t", "unit": "%"}]
     command = "arena run --tier cpu --algos grpo --envs sokoban --seeds 3 --name claims-cpu"
     assert (told["claim"], told["verdict"], told["effect"], told["commands"]) == (
         "n",

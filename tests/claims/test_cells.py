@@ -8,7 +8,7 @@ import pytest
 from arena.claims import CLAIMS
 from arena.claims.cells import Missing, Need, Pool, Records, merged
 from arena.launch.plan import Options, build
-from arena.records.files import Status, write_status
+from arena.records.files import JobStatus, write_status
 from arena.records.reader import Cell
 from tests.claims.planted import plant, pool_of
 
@@ -39,7 +39,10 @@ def test_another_recipe_does_not_count_but_for_what_is_written(tmp_path):
     # The same with the changes asked for.
     assert list(cells.find(other, "sokoban", "cispo")) == [0]
     (missing,) = cells.missing([NEED], (0,))
-    assert missing.words == "cispo on sokoban (cpu-stress): 1 cell of another recipe (optim.epochs, steps)"
+    assert (
+        missing.words
+        == "cispo on sokoban (cpu-stress), seed 0: 1 cell of another recipe (optim.epochs, steps)"
+    )
 
 
 def test_what_is_missing_is_the_command_that_makes_it(tmp_path):
@@ -126,8 +129,8 @@ def test_evaluations_at_a_number_of_tokens_are_interpolated():
 
 def test_what_is_not_finished_does_not_count_and_is_named(tmp_path):
     folder = plant(tmp_path / "a", NEED, "sokoban", "cispo", 0, 0.5, 0.5)
-    write_status(folder, Status("failed", "h", 3, 40, 0.5, "RuntimeError: the loss is not finite"))
+    write_status(folder, JobStatus("failed", "h", 3, 40, 0.5, "RuntimeError: the loss is not finite"))
     cells = pool_of(tmp_path / "a")
     assert cells.find(NEED, "sokoban", "cispo") == {}
     (missing,) = cells.missing([NEED])
-    assert missing.words == "cispo, gspo on sokoban (cpu-stress): 1 cell failed"
+    assert missing.words == "cispo, gspo on sokoban (cpu-stress), seeds 0-4: 1 cell failed"

@@ -6,13 +6,13 @@ import math
 import pytest
 
 from arena.claims.cells import Need
-from arena.claims.contrast import FALL, FINAL, LOST, SECONDS, STATE, Contrast, Side, balanced
-from arena.records.files import Status, write_status
+from arena.claims.contrast import FALL, FINAL, LOST, SECONDS, STATE, Arm, Contrast, balanced
+from arena.records.files import JobStatus, write_status
 from arena.records.layout import place
 from tests.claims.planted import plant, pool_of
 
 NEED = Need("cpu", ("grpo", "sampo"), ("sokoban",))
-CONTRAST = Contrast("sampo ends above grpo", "cpu", Side(("sampo",)), Side(("grpo",)), ("sokoban",), FINAL)
+CONTRAST = Contrast("sampo ends above grpo", "cpu", Arm(("sampo",)), Arm(("grpo",)), ("sokoban",), FINAL)
 
 
 def finals(run, a, b, env="sokoban", **options):
@@ -56,7 +56,7 @@ def test_missing_cells_name_the_command(tmp_path):
     plant(tmp_path / "r", NEED, "sokoban", "grpo", 0, 0.5, 0.5)
     found = CONTRAST.test(pool_of(tmp_path / "r"))
     assert (found.verdict, found.effect) == ("not run", None)
-    assert found.explanation == "cells are missing: sampo, grpo on sokoban (cpu)"
+    assert found.explanation == "cells are missing: sampo, grpo on sokoban (cpu), seeds 0-4"
     assert [m.command for m in found.missing] == [
         "arena run --tier cpu --algos sampo,grpo --envs sokoban --num-seeds 5 --name claims-cpu "
         f"--reuse {tmp_path}/r"
@@ -93,7 +93,7 @@ def test_methods_of_a_side_count_alike(tmp_path):
     for algo, final in (("gspo", 0.7), ("sampo", 0.9), ("grpo", 0.5)):
         for seed, extra in enumerate((0.0, 0.05, 0.1)):
             plant(tmp_path / "r", NEED, "sokoban", algo, seed, 0.5, final + (extra if algo != "grpo" else 0))
-    contrast = dataclasses.replace(CONTRAST, a=Side(("gspo", "sampo")))
+    contrast = dataclasses.replace(CONTRAST, a=Arm(("gspo", "sampo")))
     assert contrast.test(pool_of(tmp_path / "r")).effect == pytest.approx(35)
 
 
@@ -116,7 +116,7 @@ def test_at_equal_tokens_the_verdict_may_be_another(tmp_path):
 def test_sides_may_differ_in_the_recipe(tmp_path):
     """The staleness claim's cells: the same method, in runs of their own."""
     few, many = ("optim.minibatches=2",), ("optim.minibatches=8",)
-    contrast = Contrast("x", "cpu", Side(("grpo",), few), Side(("grpo",), many), ("sokoban",), FINAL)
+    contrast = Contrast("x", "cpu", Arm(("grpo",), few), Arm(("grpo",), many), ("sokoban",), FINAL)
     for changes, final in ((few, 0.9), (many, 0.5)):
         for seed in range(3):
             need = Need("cpu", ("grpo",), ("sokoban",), changes)
@@ -189,7 +189,7 @@ def test_cells_that_skipped_updates_are_counted(tmp_path):
 def test_a_seed_whose_cell_failed_is_left_out_and_told(tmp_path):
     run = finals(tmp_path / "r", [0.8, 0.85, 0.8, 0.9], [0.5, 0.5, 0.5, 0.5])
     write_status(
-        run / place("sokoban", "grpo", 3), Status("failed", "h", 3, 77, 0.5, "the loss is not finite")
+        run / place("sokoban", "grpo", 3), JobStatus("failed", "h", 3, 77, 0.5, "the loss is not finite")
     )
     found = CONTRAST.test(pool_of(run))
     assert (found.verdict, found.seeds, found.missing) == ("reproduced", (0, 1, 2), ())

@@ -45,8 +45,8 @@ def test_a_claim_in_words(arena, runs):
         "sequence-clipping: Sequence-level clipping (GSPO, SAMPO) collapses less than tolerant token-level clipping "
         "(CISPO, soft SAPO).\n"
         f"  {CLAIMS['sequence-clipping'].source}. {CLAIMS['sequence-clipping'].how}\n"
-        "  Published: GSPO ALFWorld success 78.61, SAMPO ALFWorld success 92.72, CISPO ALFWorld success 54.42, "
-        "SAPO_SOFT ALFWorld success 25.16.\n"
+        "  Published: gspo final ALFWorld success: 78.61 %; sampo final ALFWorld success: 92.72 %; cispo final ALFWorld "
+        "success: 54.42 %; sapo-soft final ALFWorld success: 25.16 %.\n"
         "  - gspo, sampo lose less of their peak than cispo, sapo-soft: reproduced, +91.7 [+71.0 to +112.4] % of "
         "the peak, at equal tokens +91.7 [+71.0 to +112.4]. share of the peak lost: 0 against 91.67; "
         "collapsed 0 of 6 cells against 0 of 6 cells.\n"
@@ -119,7 +119,8 @@ def test_cells_of_several_runs_are_taken_together(arena, runs):
         "% of the peak",
     )
     assert row["published"][0] == {
-        "label": "GSPO ALFWorld success",
+        "label": "gspo final ALFWorld success",
+        "unit": "%",
         "value": "78.61",
         "table": "arlarena_table3",
     }

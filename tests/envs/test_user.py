@@ -19,19 +19,19 @@ PAGE = Path(__file__).parents[2] / "docs" / "envs" / "writing-your-own.md"
 
 
 def page_example() -> str:
-    (code,) = re.findall(r"```python\n(# mine\.py.*?)```", PAGE.read_text(), re.DOTALL)
+    (code,) = re.findall(r"```python\n(# line\.py.*?)```", PAGE.read_text(), re.DOTALL)
     return code
 
 
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "mine.py"
+    path = tmp_path / "line.py"
     path.write_text(page_example())
     return path
 
 
-def config(spec="./mine.py:Line", **fields):
+def config(spec="./line.py:Line", **fields):
     name, code = name_and_code(spec)
     return EnvConfig(name=name, code=code, **fields)
 
@@ -53,18 +53,18 @@ def test_the_example_plays(mine):
 
 def test_a_changed_file_is_another_recipe_and_another_start(mine):
     def made():
-        name, code = name_and_code("./mine.py:Line")
+        name, code = name_and_code("./line.py:Line")
         return resolve("cpu", name, "grpo", 0, env_code=code)
 
     before = made()
-    assert (before.env.name, before.env.spec) == ("line", "./mine.py:Line")
+    assert (before.env.name, before.env.spec) == ("line", "./line.py:Line")
     assert env_class(before.env.spec).summary == "Walk along a line to the goal."
     mine.write_text(page_example().replace("Walk along", "Go along"))
     after = made()
     assert before.hash != after.hash
     assert before.start_hash != after.start_hash
     assert env_class(after.env.spec).summary == "Go along a line to the goal."
-    with pytest.raises(UsageError, match=r"the code of './mine\.py:Line' changed since the run was planned"):
+    with pytest.raises(UsageError, match=r"the code of './line\.py:Line' changed since the run was planned"):
         make_env(before.env)
 
 
@@ -76,13 +76,13 @@ def test_arenas_own_environments_have_no_code_in_their_recipes():
 
 
 def test_its_words_join_the_tokenizer(mine):
-    assert set(shared_words("./mine.py:Line")) - set(shared_words()) == {"line", "you"}
+    assert set(shared_words("./line.py:Line")) - set(shared_words()) == {"line", "you"}
     assert shared_words("sokoban") == shared_words()
 
 
 def test_a_plan_goes_by_the_name_of_the_class(mine, tmp_path):
     (tmp_path / "own.toml").write_text('base = "cpu"\n[envs.line.env]\nmax_turns = 12\n')
-    plan = build(Options("grpo", "./mine.py:Line,sokoban", "own.toml", name="r"))
+    plan = build(Options("grpo", "./line.py:Line,sokoban", "own.toml", name="r"))
     assert [cell.label for cell in plan.cells] == ["line/grpo/seed-0", "sokoban/grpo/seed-0"]
     assert plan.cells[0].directory == Path("runs/r/cells/line/grpo/seed-0")
     assert plan.starts[0].directory == Path("runs/r/bc/line/seed-0")
@@ -95,58 +95,58 @@ def test_a_plan_goes_by_the_name_of_the_class(mine, tmp_path):
 def test_two_of_one_name_are_refused(mine):
     mine.with_name("other.py").write_text(page_example())
     with pytest.raises(
-        UsageError, match=r"--envs: './mine\.py:Line' and 'other\.py:Line' are both called 'line'"
+        UsageError, match=r"--envs: './line\.py:Line' and 'other\.py:Line' are both called 'line'"
     ):
-        build(Options("grpo", "./mine.py:Line,other.py:Line", name="r"))
+        build(Options("grpo", "./line.py:Line,other.py:Line", name="r"))
 
 
 @pytest.mark.parametrize(
     ("change", "spec", "message"),
     [
-        ((), "./mine.py", "'./mine.py': a file needs the environment's class, as in './mine.py:MyEnv'."),
+        ((), "./line.py", "'./line.py': a file needs the environment's class, as in './mine.py:MyEnv'."),
         (
             (),
-            "./mine.py:Lane",
-            "unknown environment 'Lane' of ./mine.py. Did you mean 'Line'? Allowed: Line.",
+            "./line.py:Lane",
+            "unknown environment 'Lane' of ./line.py. Did you mean 'Line'? Allowed: Line.",
         ),
         (
             (),
-            "./mine.py:TextEnv",
-            "'./mine.py:TextEnv' is the class TextEnv; it must be a subclass of arena.envs.base",
+            "./line.py:TextEnv",
+            "'./line.py:TextEnv' is the class TextEnv; it must be a subclass of arena.envs.base",
         ),
         (
             ("class Line(TextEnv)", "class Line"),
-            "./mine.py:Line",
-            "'./mine.py:Line' is the class Line; it must be a",
+            "./line.py:Line",
+            "'./line.py:Line' is the class Line; it must be a",
         ),
         (
             ("class Line(TextEnv)", "Line = 3\nclass X"),
-            "./mine.py:Line",
-            "'./mine.py:Line' is a int; it must be a sub",
+            "./line.py:Line",
+            "'./line.py:Line' is a int; it must be a sub",
         ),
         (
             ("def thought", "def think"),
-            "./mine.py:Line",
-            "'./mine.py:Line' lacks thought (docs/envs/writing-your",
+            "./line.py:Line",
+            "'./line.py:Line' lacks thought (docs/envs/writing-your",
         ),
-        (("def step", "def stop"), "./mine.py:Line", "'./mine.py:Line' lacks step (docs/"),
-        (('    name = "line"\n', ""), "./mine.py:Line", "'./mine.py:Line' lacks name (docs/"),
-        (("vocabulary = (", "words = ("), "./mine.py:Line", "'./mine.py:Line' lacks vocabulary (docs/"),
+        (("def step", "def stop"), "./line.py:Line", "'./line.py:Line' lacks step (docs/"),
+        (('    name = "line"\n', ""), "./line.py:Line", "'./line.py:Line' lacks name (docs/"),
+        (("vocabulary = (", "words = ("), "./line.py:Line", "'./line.py:Line' lacks vocabulary (docs/"),
         (
             ('name = "line"', 'name = "../line"'),
-            "./mine.py:Line",
-            "'./mine.py:Line': its name is what its folder",
+            "./line.py:Line",
+            "'./line.py:Line': its name is what its folder",
         ),
         (
             ('name = "line"', 'name = "sokoban"'),
-            "./mine.py:Line",
-            "'./mine.py:Line': its name 'sokoban' is that of",
+            "./line.py:Line",
+            "'./line.py:Line': its name 'sokoban' is that of",
         ),
-        (("import TextEnv", "import TestEnv"), "./mine.py:Line", "mine.py does not run: ImportError: "),
+        (("import TextEnv", "import TestEnv"), "./line.py:Line", "line.py does not run: ImportError: "),
         (
             ('("line", "you"', '("line", 3'),
-            "./mine.py:Line",
-            "'./mine.py:Line': its vocabulary is a tuple of words",
+            "./line.py:Line",
+            "'./line.py:Line': its vocabulary is a tuple of words",
         ),
         (
             (),

@@ -16,7 +16,7 @@ from arena.launch.estimate import tasks
 from arena.launch.local import LaunchResult, Setup, pending
 from arena.launch.plan import Options, Plan, build
 from arena.launch.progress import Clock, PlainDisplay
-from arena.records.files import Status, read_status
+from arena.records.files import JobStatus, read_status
 
 FAKE = "tests.launch.fake_jobs:run"
 
@@ -29,7 +29,7 @@ class Launched:
     result: LaunchResult
     text: str
 
-    def status(self, place: str) -> Status | None:
+    def status(self, place: str) -> JobStatus | None:
         return read_status(self.plan.run / place)
 
     @property

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from arena.launch.jobs import Job
 from arena.launch.worker import Report
-from arena.records.files import Status, read_status, write_json, write_status
+from arena.records.files import JobStatus, read_status, write_json, write_status
 
 STEPS = 3
 
@@ -40,9 +40,9 @@ def finish(job: Job, report: Report) -> None:
     first = status.step if status and status.state == "pending" else 0
     for step in range(first + 1, STEPS + 1):
         write_json(job.directory / f"step-{step}.json", {"pid": os.getpid()})
-        write_status(job.directory, Status("running", job.hash, step, STEPS, step / 10))
+        write_status(job.directory, JobStatus("running", job.hash, step, STEPS, step / 10))
         report(step, STEPS, step / 10)
-    write_status(job.directory, Status("done", job.hash, STEPS, STEPS, STEPS / 10))
+    write_status(job.directory, JobStatus("done", job.hash, STEPS, STEPS, STEPS / 10))
 
 
 def _raise(job: Job) -> None:
@@ -70,7 +70,7 @@ def _wait_once(job: Job) -> None:
     if (job.directory / "attempts").read_text().count("attempt") == 1:
         write_json(job.directory / "step-1.json", {"pid": os.getpid()})
         (job.directory / ".half.parquet.99.tmp").write_text("half")
-        write_status(job.directory, Status("running", job.hash, 1, STEPS, 0.1))
+        write_status(job.directory, JobStatus("running", job.hash, 1, STEPS, 0.1))
         (job.directory / "waiting").touch()
         time.sleep(600)
 

@@ -9,7 +9,7 @@ from arena.launch import estimate
 from arena.launch.estimate import Task, makespan
 from arena.launch.jobs import Job
 from arena.recipe import resolve
-from arena.records.files import Status, write_status
+from arena.records.files import JobStatus, write_status
 from arena.records.writer import write_rows
 
 
@@ -60,7 +60,7 @@ def test_more_work_takes_more(tmp_path):
 
 def test_steps_that_are_done_are_not_counted_unless_all_is_done_again(tmp_path):
     job = cell(tmp_path, steps=40)
-    write_status(job.directory, Status("running", job.hash, 30, 40))
+    write_status(job.directory, JobStatus("running", job.hash, 30, 40))
     whole = estimate.of(job).seconds
     assert [task.seconds for task in estimate.tasks([job])] == [pytest.approx(whole / 4)]
     assert [task.seconds for task in estimate.tasks([job], fresh=True)] == [pytest.approx(whole)]

@@ -14,7 +14,7 @@ from arena.launch.jobs import Job
 from arena.launch.local import LaunchResult
 from arena.launch.manifest import Manifest
 from arena.recipe import resolve
-from arena.records.files import Status, write_status
+from arena.records.files import JobStatus, write_status
 from tests.launch.fake_jobs import attempts
 
 GRPO, GSPO, BC = "cells/frozen_lake/grpo/seed-0", "cells/frozen_lake/gspo/seed-0", "bc/frozen_lake/seed-0"
@@ -194,7 +194,7 @@ def test_a_cell_that_failed_at_once_takes_a_changed_recipe(launch):
     job = done.plan.cells[0]
     other = replace(job, recipe=job.recipe.model_copy(update={"steps": job.recipe.steps + 1}))
     for state, step, refused in (("failed", 0, False), ("failed", 1, True), ("done", 2, True)):
-        write_status(job.directory, Status(state, job.hash, step, job.steps))
+        write_status(job.directory, JobStatus(state, job.hash, step, job.steps))
         if refused:
             with pytest.raises(UsageError, match="has changed since"):
                 folder.check_same_recipe(other)

@@ -12,7 +12,7 @@ from arena.envs import ENVS
 from arena.errors import UsageError
 from arena.launch import folder
 from arena.launch.jobs import Job
-from arena.launch.plan import Options, build
+from arena.launch.plan import Options, build, notices
 from arena.recipe import Recipe, resolve
 
 
@@ -116,6 +116,14 @@ def test_more_mini_batches_than_episodes_are_refused():
         "recipe field optim.minibatches: at most the 6 episodes of a step "
         "(rollout.groups x rollout.group_size); given 7."
     )
+
+
+def test_a_parameter_of_a_part_that_no_method_has_is_noticed():
+    field = "parts.token_clip.clip_high=0.28"
+    (said,) = notices(plan(algos="gspo,sampo", overrides=(field,)))
+    assert said.startswith("recipe field parts.token_clip.clip_high: no method of this run has that part")
+    assert notices(plan(algos="gspo,grpo", overrides=(field,))) == []
+    assert notices(plan(algos="gspo")) == []
 
 
 def test_mini_batches_are_those_of_each_method(tmp_path):

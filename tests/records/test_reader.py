@@ -9,7 +9,7 @@ import pytest
 
 from arena.errors import UsageError
 from arena.records import reader
-from arena.records.files import Status, write_json, write_status
+from arena.records.files import JobStatus, write_json, write_status
 from arena.records.reader import find_run, load_evals, load_steps, map_cells, read_run
 from arena.records.schema import TABLES
 from tests.synthetic import MANIFEST, Size, write_cell, write_run, write_table
@@ -115,7 +115,7 @@ def test_cells_that_exist_only_in_the_manifest_are_pending(tmp_path):
 )
 def test_state_of_a_cell_whose_launcher_died(tmp_path, status, entry, expected):
     folder = write_cell(tmp_path / "r", "sokoban", "grpo", 0, SMALL)
-    write_status(folder, Status(status, "h", 2, 4))
+    write_status(folder, JobStatus(status, "h", 2, 4))
     row = {"env": "sokoban", "algo": "grpo", "seed": 0, "state": entry, "error": None}
     write_json(tmp_path / "r" / "manifest.json", {"cells": [row]})
     assert read_run(tmp_path / "r").cells[0].state == expected

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from arena.records.files import Status, read_status, write_atomic, write_json, write_status
+from arena.records.files import JobStatus, read_status, write_atomic, write_json, write_status
 from arena.records.schema import ROLES, SCHEMA_VERSION, TABLES
 from arena.records.writer import role_column, step_file, write_columns, write_rows
 
@@ -185,7 +185,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path):
 
 def test_status_round_trip(tmp_path):
     assert read_status(tmp_path) is None
-    status = Status("running", "abc", 3, 40, 0.25)
+    status = JobStatus("running", "abc", 3, 40, 0.25)
     write_status(tmp_path, status)
     assert read_status(tmp_path) == status
 

@@ -14,6 +14,7 @@ from typing import Literal
 import duckdb
 import pandas as pd
 
+from arena.errors import UsageError
 from arena.recipe import Recipe
 from arena.records.reader import Cell, connection, load_evals, load_steps, table_files
 
@@ -84,6 +85,21 @@ class CellRecords:
     steps: pd.DataFrame = field(default_factory=pd.DataFrame)
     evals: pd.DataFrame = field(default_factory=pd.DataFrame)
     tables: Mapping[str, Sequence[Path] | pd.DataFrame] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.steps, pd.DataFrame) or not isinstance(self.evals, pd.DataFrame):
+            raise UsageError("CellRecords: steps and evals must be pandas frames.")
+        if len(self.steps.columns) and "step" not in self.steps:
+            raise UsageError(
+                "CellRecords: steps has no column 'step', the training step of each row; its columns are "
+                f"{', '.join(map(str, self.steps.columns))}. Names are those of docs/glossary.md."
+            )
+        if "step" in self.steps and self.steps.step.duplicated().any():
+            twice = self.steps.step[self.steps.step.duplicated()].iloc[0]
+            raise UsageError(
+                f"CellRecords: steps has more than one row of step {twice}; a row is a training step. Of logs that mix "
+                "training and evaluation, keep the rows of training."
+            )
 
     @staticmethod
     def of(cell: Cell) -> CellRecords:

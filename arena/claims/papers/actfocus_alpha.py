@@ -1,12 +1,12 @@
 """How much weight thoughts keep under ActFocus, by environment."""
 
 from arena.claims.base import Claim
-from arena.claims.contrast import FINAL, Contrast, Side
+from arena.claims.contrast import FINAL, Arm, Contrast
 from arena.claims.papers.settings import ACTFOCUS, CPU
 from arena.claims.published import number
 
 #: The default of `actfocus` is 0.1, and a spec that gives a default is the same method under another name.
-_LOW, _HIGH = Side(("actfocus",)), Side(("actfocus:alpha=0.3",))
+_LOW, _HIGH = Arm(("actfocus",)), Arm(("actfocus:alpha=0.3",))
 
 CLAIM = Claim(
     name="actfocus-alpha",

@@ -1,7 +1,7 @@
 """ActFocus against the method that it weights."""
 
 from arena.claims.base import Claim
-from arena.claims.contrast import FALL, FINAL, Contrast, Side
+from arena.claims.contrast import FALL, FINAL, Arm, Contrast
 from arena.claims.papers.settings import ACTFOCUS, ACTFOCUS_ENVS, CPU
 from arena.claims.published import number
 
@@ -19,17 +19,24 @@ CLAIM = Claim(
             Contrast(
                 f"{algo} falls less than {base}",
                 CPU,
-                Side((algo,)),
-                Side((base,)),
+                Arm((algo,)),
+                Arm((base,)),
                 ACTFOCUS_ENVS,
                 FALL,
                 "less",
             ),
-            Contrast(f"{algo} ends above {base}", CPU, Side((algo,)), Side((base,)), ACTFOCUS_ENVS, FINAL),
+            Contrast(f"{algo} ends above {base}", CPU, Arm((algo,)), Arm((base,)), ACTFOCUS_ENVS, FINAL),
         )
     ),
-    published=(
-        number("PPO Sudoku 0.5B, final gain", "actfocus", "value", setting="PPO Sudoku 0.5B", metric=_GAIN),
-        number("PPO Sudoku 1.5B, final gain", "actfocus", "value", setting="PPO Sudoku 1.5B", metric=_GAIN),
+    published=tuple(
+        number(
+            f"Sudoku, {model}, gain over PPO",
+            "actfocus",
+            "value",
+            unit="points",
+            setting=f"PPO Sudoku {model}",
+            metric=_GAIN,
+        )
+        for model in ("0.5B", "1.5B")
     ),
 )

@@ -1,9 +1,9 @@
 """Dynamic filtering and GiGPO."""
 
 from arena.claims.base import Claim
-from arena.claims.contrast import FINAL, Contrast, Side
+from arena.claims.contrast import FINAL, Arm, Contrast
 from arena.claims.papers.settings import AGENT_ENVS, ARLARENA, CPU
-from arena.claims.published import number
+from arena.claims.published import number, spec
 
 CLAIM = Claim(
     name="dynamic-gigpo",
@@ -18,14 +18,14 @@ CLAIM = Claim(
         Contrast(
             "gigpo+dynamic ends above gigpo",
             CPU,
-            Side(("gigpo+dynamic",)),
-            Side(("gigpo",)),
+            Arm(("gigpo+dynamic",)),
+            Arm(("gigpo",)),
             AGENT_ENVS,
             FINAL,
         ),
     ),
     published=tuple(
-        number(f"{name} average", "arlarena_table3", "average", method=name)
+        number(f"{spec(name)} average over tasks", "arlarena_table3", "average", method=name)
         for name in ("DAPO_GIGPO", "GIGPO")
     ),
 )

@@ -1,9 +1,9 @@
 """Whether the main finding is one of tiny models only."""
 
 from arena.claims.base import Claim
-from arena.claims.contrast import LOST, Contrast, Side
+from arena.claims.contrast import LOST, Arm, Contrast
 from arena.claims.papers.settings import ARLARENA, SEQUENCE_LEVEL, STRESS, STRESS_ENVS, TOLERANT
-from arena.claims.published import number
+from arena.claims.published import number, spec
 
 #: 2.9 times the weights of the tier's model (width 64, 2 layers): 313,584 against 106,496 with FrozenLake's vocabulary.
 LARGER = ("model.hidden_size=96", "model.num_layers=3", "model.intermediate_size=192")
@@ -19,15 +19,15 @@ CLAIM = Claim(
         Contrast(
             "gspo, sampo lose less of their peak than cispo, sapo-soft, model three times larger",
             STRESS,
-            Side(SEQUENCE_LEVEL, LARGER),
-            Side(TOLERANT, LARGER),
+            Arm(SEQUENCE_LEVEL, LARGER),
+            Arm(TOLERANT, LARGER),
             STRESS_ENVS,
             LOST,
             "less",
         ),
     ),
     published=tuple(
-        number(f"{name} ALFWorld success, 8B", _TABLE, "success", method=name)
+        number(f"{spec(name)} final ALFWorld success, 8B", _TABLE, "success", unit="%", method=name)
         for name in ("GSPO", "SAMPO", "CISPO", "SAPO_SOFT")
     ),
 )

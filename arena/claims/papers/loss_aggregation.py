@@ -1,9 +1,17 @@
 """How token losses are averaged."""
 
 from arena.claims.base import Claim
-from arena.claims.contrast import FINAL, Contrast, Side
+from arena.claims.contrast import FINAL, Arm, Contrast
 from arena.claims.papers.settings import ARLARENA, ARLARENA_ENVS, CPU
-from arena.claims.published import number
+from arena.claims.published import number, spec
+
+#: Columns of Table 3, in words.
+_TASKS = {
+    "alfworld_success": "ALFWorld success",
+    "webshop_success": "WebShop success",
+    "sokoban_success": "Sokoban success",
+    "aime": "AIME score",
+}
 
 CLAIM = Claim(
     name="loss-aggregation",
@@ -17,13 +25,13 @@ CLAIM = Claim(
     ),
     parts=tuple(
         Contrast(
-            f"{algo} ends where grpo does", CPU, Side((algo,)), Side(("grpo",)), ARLARENA_ENVS, FINAL, "same"
+            f"{algo} ends where grpo does", CPU, Arm((algo,)), Arm(("grpo",)), ARLARENA_ENVS, FINAL, "same"
         )
         for algo in ("grpo-st", "dr-grpo")
     ),
     published=tuple(
-        number(f"{name} {env}", "arlarena_table3", env, method=name)
-        for env in ("alfworld_success", "webshop_success", "sokoban_success", "aime")
+        number(f"{spec(name)} {_TASKS[env]}", "arlarena_table3", env, unit="%", method=name)
+        for env in _TASKS
         for name in ("GRPO_ST", "GRPO")
     ),
 )

@@ -1,12 +1,12 @@
 """The three parts of the standard recipe, each taken out."""
 
 from arena.claims.base import Claim
-from arena.claims.contrast import FINAL, Contrast, Side
+from arena.claims.contrast import FINAL, Arm, Contrast
 from arena.claims.papers.settings import ARLARENA, STRESS, STRESS_ENVS
 
 #: The standard recipe under stress: that tier has no KL, so it is given back.
 _KL = "kl.coef=0.01"
-_STANDARD = Side(("grpo",), (_KL,))
+_STANDARD = Arm(("grpo",), (_KL,))
 
 #: A tiny model that was cloned from nothing says nothing, so there is less cloning in the place of none: a tenth.
 _WITHOUT = {
@@ -29,7 +29,7 @@ CLAIM = Claim(
             f"grpo ends above grpo without {part}",
             STRESS,
             _STANDARD,
-            Side(("grpo",), changes),
+            Arm(("grpo",), changes),
             STRESS_ENVS,
             FINAL,
         )

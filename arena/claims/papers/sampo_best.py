@@ -1,9 +1,9 @@
 """ARLArena's own method against all others of its Table 3."""
 
 from arena.claims.base import Claim
-from arena.claims.contrast import FINAL, Contrast, Side
+from arena.claims.contrast import FINAL, Arm, Contrast
 from arena.claims.papers.settings import AGENT_ENVS, ARLARENA, CPU
-from arena.claims.published import number
+from arena.claims.published import number, spec
 
 #: Our names of the methods of Table 3, with the table's.
 _OTHERS = {
@@ -27,11 +27,11 @@ CLAIM = Claim(
         "best if it is above every one, so that no method is picked as the runner-up by its luck."
     ),
     parts=tuple(
-        Contrast(f"sampo ends above {algo}", CPU, Side(("sampo",)), Side((algo,)), AGENT_ENVS, FINAL)
+        Contrast(f"sampo ends above {algo}", CPU, Arm(("sampo",)), Arm((algo,)), AGENT_ENVS, FINAL)
         for algo in _OTHERS
     ),
     published=tuple(
-        number(f"{name} average", "arlarena_table3", "average", method=name)
+        number(f"{spec(name)} average over tasks", "arlarena_table3", "average", method=name)
         for name in ("SAMPO", *_OTHERS.values())
     ),
 )

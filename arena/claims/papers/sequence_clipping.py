@@ -1,9 +1,9 @@
 """ARLArena's main finding: sequence-level clipping is stable where tolerant token-level clipping collapses."""
 
 from arena.claims.base import Claim
-from arena.claims.contrast import LOST, Contrast, Side
+from arena.claims.contrast import LOST, Arm, Contrast
 from arena.claims.papers.settings import ARLARENA, SEQUENCE_LEVEL, STRESS, STRESS_ENVS, TOLERANT
-from arena.claims.published import number
+from arena.claims.published import number, spec
 
 _TABLE = "arlarena_table3"
 
@@ -22,15 +22,15 @@ CLAIM = Claim(
         Contrast(
             "gspo, sampo lose less of their peak than cispo, sapo-soft",
             STRESS,
-            Side(SEQUENCE_LEVEL),
-            Side(TOLERANT),
+            Arm(SEQUENCE_LEVEL),
+            Arm(TOLERANT),
             STRESS_ENVS,
             LOST,
             "less",
         ),
     ),
     published=tuple(
-        number(f"{name} ALFWorld success", _TABLE, "alfworld_success", method=name)
+        number(f"{spec(name)} final ALFWorld success", _TABLE, "alfworld_success", unit="%", method=name)
         for name in ("GSPO", "SAMPO", "CISPO", "SAPO_SOFT")
     ),
 )

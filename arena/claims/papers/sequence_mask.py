@@ -1,9 +1,9 @@
 """Sequence masking rescues what tolerant clipping breaks."""
 
 from arena.claims.base import Claim
-from arena.claims.contrast import FINAL, Contrast, Side
+from arena.claims.contrast import FINAL, Arm, Contrast
 from arena.claims.papers.settings import ARLARENA, STRESS, STRESS_ENVS, TOLERANT
-from arena.claims.published import number
+from arena.claims.published import number, spec
 
 _VARIANTS = ("original", "sequence mask")
 
@@ -16,8 +16,8 @@ CLAIM = Claim(
         Contrast(
             f"{algo}+seqmask ends above {algo}",
             STRESS,
-            Side((f"{algo}+seqmask",)),
-            Side((algo,)),
+            Arm((f"{algo}+seqmask",)),
+            Arm((algo,)),
             STRESS_ENVS,
             FINAL,
         )
@@ -25,9 +25,10 @@ CLAIM = Claim(
     ),
     published=tuple(
         number(
-            f"{method} ALFWorld success, {variant}",
+            f"{spec(method)} ALFWorld success, {variant}",
             "arlarena_table4_seqmask_alfworld",
             "success",
+            unit="%",
             method=method,
             variant=variant,
         )

@@ -1,11 +1,11 @@
 """Single-rollout SAPO against PPO with turn-level GAE."""
 
 from arena.claims.base import Claim
-from arena.claims.contrast import FINAL, SECONDS, STATE, Contrast, Side
+from arena.claims.contrast import FINAL, SECONDS, STATE, Arm, Contrast
 from arena.claims.papers.settings import CPU, SAPO_SR, SAPO_SR_ENVS
 from arena.claims.published import number
 
-_SIDES = (Side(("sapo-sr",)), Side(("ppo-turn",)))
+_SIDES = (Arm(("sapo-sr",)), Arm(("ppo-turn",)))
 
 CLAIM = Claim(
     name="single-rollout",
@@ -24,9 +24,10 @@ CLAIM = Claim(
     ),
     published=tuple(
         number(
-            f"ALFWorld {model}, change of time",
+            f"ALFWorld {model}, change of time per iteration",
             "sapo_single_rollout",
             "value",
+            unit="%",
             model=model,
             metric="iteration time change %",
         )

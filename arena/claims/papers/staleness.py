@@ -1,7 +1,7 @@
 """More updates on the same rollout, at the same number of episodes and updates in all."""
 
 from arena.claims.base import Claim
-from arena.claims.contrast import FINAL, Contrast, Side
+from arena.claims.contrast import FINAL, Arm, Contrast
 from arena.claims.papers.settings import ARLARENA, STRESS, STRESS_ENVS
 from arena.claims.published import number
 
@@ -23,8 +23,8 @@ CLAIM = Claim(
         Contrast(
             "grpo with 4 updates a rollout ends above grpo with 16",
             STRESS,
-            Side(("grpo",), FRESH),
-            Side(("grpo",), STALE),
+            Arm(("grpo",), FRESH),
+            Arm(("grpo",), STALE),
             STRESS_ENVS,
             FINAL,
         ),
@@ -34,6 +34,7 @@ CLAIM = Claim(
             f"ALFWorld success, {level} staleness",
             "arlarena_table5_staleness",
             level,
+            unit="%",
             task="ALFWorld",
             metric="success",
         )
