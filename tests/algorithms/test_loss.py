@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from math import exp, log
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -380,3 +381,21 @@ def test_a_sampler_that_agrees_changes_nothing():
     corrected, same = run("gspo+tis", **UNEVEN, sampler_logprob=UNEVEN["old_logprob"])
     assert torch.equal(corrected.loss, plain.loss)
     assert torch.equal(same, gradient)
+
+
+def test_inputs_of_another_shape_are_named():
+    """Under the type checker of the tests jaxtyping says so first; a user has none."""
+    values, mask = torch.zeros(2, 3), torch.ones(2, 3, dtype=torch.bool)
+    check = LossInputs.__post_init__
+    given = {"logprob": values, "old_logprob": values, "advantage": values, "mask": mask}
+    for name, value, message in (
+        (
+            "advantage",
+            torch.zeros(2),
+            r"advantage must be \[rows, tokens\] as logprob, \(2, 3\); it is \(2,\)",
+        ),
+        ("role", torch.zeros(2, 4), r"role must be .* it is \(2, 4\)"),
+        ("mask", mask.long(), r"mask must be of bool, .* it is of torch.int64"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            check(SimpleNamespace(**given | {name: value}))

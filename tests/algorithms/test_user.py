@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 from math import exp, log, tanh
 from pathlib import Path
@@ -97,6 +98,20 @@ def test_a_part_that_is_no_dataclass_is_named(mine):
     with pytest.raises(
         UsageError, match=r"the clip of '\./mine\.py:my_method' must be an instance of a data"
     ):
+        get_algorithm("./mine.py:my_method")
+
+
+def test_a_part_without_a_kind_is_named(monkeypatch):
+    """Under the type checker of the tests it cannot be made; a user has none."""
+
+    @dataclass(frozen=True)
+    class Bare:
+        width: float = 0.2
+
+    algorithm = replace(get_algorithm("grpo"))
+    object.__setattr__(algorithm, "clip", Bare())
+    monkeypatch.setattr(catalog.user, "load_file", lambda reference, kind: algorithm)
+    with pytest.raises(UsageError, match=r"the clip of '\./mine\.py:my_method', a Bare, lacks `kind`"):
         get_algorithm("./mine.py:my_method")
 
 

@@ -62,6 +62,12 @@ class OutsideItsSpace(Sokoban):
         return super()._observation() + "ж"
 
 
+class Modest(Sokoban):
+    """Pays more than it says."""
+
+    largest_return = 5.0
+
+
 class Forgetful(Sokoban):
     """The task depends on what was played before."""
 
@@ -274,6 +280,7 @@ FAULTS = [
     (BadExpert, "expert"),
     (ForeignExpert, "expert"),
     (Boastful, "expert"),
+    (Modest, "expert"),
     (ConstantAnchor, "anchors"),
     (PlayerlessAnchor, "anchors"),
     (CountingAnchor, "anchors"),

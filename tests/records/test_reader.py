@@ -142,6 +142,15 @@ def test_a_file_without_a_schema_version_is_refused(tmp_path):
         load_steps(read_run(tmp_path / "r").cells)
 
 
+@pytest.mark.parametrize("table", ["steps", "tokens"])
+def test_a_damaged_file_is_named(tmp_path, table):
+    cell = read_run(write_run(tmp_path, Size(steps=2), ("sokoban",), ("grpo",), (0,))).cells[0]
+    path = cell.path / "steps.parquet" if table == "steps" else cell.path / "tokens" / "step-00002.parquet"
+    path.write_bytes(b"PAR")
+    with pytest.raises(UsageError, match=rf"{path} cannot be read .* trains this cell again"):
+        load_steps([cell]) if table == "steps" else map_cells([cell], "tokens", lambda rows: rows.df())
+
+
 def test_a_recipe_of_another_version_is_refused(tmp_path):
     folder = write_cell(tmp_path / "r", "sokoban", "grpo", 0, SMALL)
     fields = json.loads((folder / "recipe.json").read_text())

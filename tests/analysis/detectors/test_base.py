@@ -10,6 +10,7 @@ from arena.analysis.detectors import DETECTORS
 from arena.analysis.detectors.base import CellRecords, Detector, Status, Verdict
 from arena.analysis.detectors.examine import examine, examine_run
 from arena.analysis.detectors.statistical import REJECTED
+from arena.errors import UsageError
 from arena.records.reader import read_run
 from arena.records.schema import TABLES
 from tests.synthetic import Size, write_run
@@ -70,6 +71,19 @@ def test_bare_frames_have_what_they_hold():
     sums = records.query("tokens", "SELECT step, sum(advantage) AS a FROM tokens GROUP BY step ORDER BY step")
     assert sums.a.tolist() == [0.5, 1.5]
     assert records.query("turns", "SELECT 1") is None
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ({"step": [1, 2]}, "steps and evals must be pandas frames"),
+        (pd.DataFrame({"kl": [0.1]}), r"steps has no column 'step'.* its columns are kl\."),
+        (pd.DataFrame({"step": [1, 2, 2, 3]}), "steps has more than one row of step 2"),
+    ],
+)
+def test_records_that_cannot_be_judged_are_refused(steps, message):
+    with pytest.raises(UsageError, match=message):
+        CellRecords(steps=steps)
 
 
 def test_a_missing_input_is_named_and_never_ok():
