@@ -12,7 +12,7 @@ from arena.algorithms.aggregation import Denominators, denominators_of
 from arena.algorithms.catalog import Algorithm
 from arena.algorithms.clipping import MAX_LOG_RATIO
 from arena.algorithms.units import Units
-from arena.algorithms.weighting import EnergyStatistics, energy_statistics
+from arena.algorithms.weighting import EnergyStatistics, energy_statistics, weights_of
 from arena.records.schema import ROLES
 
 
@@ -79,8 +79,7 @@ def token_weights(inputs: LossInputs, algorithm: Algorithm) -> Float[Tensor, "ro
         raise ValueError(f"'{algorithm.name}' weights tokens: LossInputs needs role and energy, or weight")
     action = inputs.role == ROLES.index("action")
     statistics = inputs.energy_statistics or energy_statistics(inputs.energy, action, inputs.mask)
-    weight = algorithm.weighting(action, inputs.energy, statistics)
-    return torch.where(inputs.mask, weight, 0).detach()
+    return weights_of(algorithm.weighting, action, inputs.energy, statistics, inputs.mask)
 
 
 def policy_loss(inputs: LossInputs, algorithm: Algorithm) -> LossOutput:

@@ -49,6 +49,17 @@ class Weighting(Protocol):
         ...
 
 
+def weights_of(
+    weighting: Weighting,
+    action: Bool[Tensor, "rows tokens"],
+    energy: Float[Tensor, "rows tokens"],
+    statistics: EnergyStatistics,
+    mask: Bool[Tensor, "rows tokens"],
+) -> Float[Tensor, "rows tokens"]:
+    """The weights of sampled tokens, detached, 0 elsewhere."""
+    return torch.where(mask, weighting(action, energy, statistics), 0).detach()
+
+
 @dataclass(frozen=True)
 class ActFocus:
     """ActFocus (arXiv 2605.14558): alpha for reasoning tokens, 1 + beta sigmoid((E - mu)/sigma) for action tokens.

@@ -106,7 +106,7 @@ def _show_dry_run(planned: Stress, workers: int) -> None:
     show(rows)
     every = [job for jobs in left for job in jobs]
     print(
-        f"\n{len(plans)} points. {dry_run_totals(planned.whole, every, workers)}\n"
+        f"\n{len(plans)} points. {dry_run_totals(series.whole(planned.folder, planned.plans), every, workers)}\n"
         "At most: once a seed fails, its cells at higher learning rates with as many updates are left out."
     )
 
@@ -124,7 +124,7 @@ def _launch(planned: Stress, workers: int, as_json: bool) -> int:
 
     result = stressing.run(planned, Setup(workers, again), announce)
     if as_json:
-        more = {"failures": result.failures, "warnings": stressing.point_warnings(planned)}
+        more = {"failures": result.failures, "warnings": series.warnings(planned.plans)}
         found = stressing.result_json(planned, again) | more
         print(json_text.dumps(found, indent=1, allow_nan=False))
     else:
@@ -147,7 +147,7 @@ def _show_results(planned: Stress, result: LaunchResult, again: str) -> None:
     for stability in found:
         print(f"\n{stability.env}, {stability.algo}\n")
         show(_map_rows(planned, stability))
-    for warning in stressing.point_warnings(planned):
+    for warning in series.warnings(planned.plans):
         print(f"\nWarning: {warning}")
     show_unfinished(result, again)
     print(f"\nRead it with:\n  {program()} report {shlex.quote(str(planned.folder))}")

@@ -115,7 +115,9 @@ def _show_dry_run(planned: Tune, workers: int) -> None:
         ]
     )
     every = [job for jobs in left for job in jobs]
-    print(f"\n{len(planned.trials)} trials. {dry_run_totals(planned.whole, every, workers)}")
+    print(
+        f"\n{len(planned.trials)} trials. {dry_run_totals(series.whole(planned.folder, planned.plans), every, workers)}"
+    )
 
 
 def _launch(planned: Tune, workers: int) -> int:
@@ -136,7 +138,7 @@ def _launch(planned: Tune, workers: int) -> int:
 def _show_results(planned: Tune, result: LaunchResult, again: str) -> None:
     print(f"Success on held-out tasks in the last fifth of the run; tune {planned.folder}\n")
     show(tuning.result_rows(planned, tuning.results(planned)))
-    for warning in tuning.trial_warnings(planned):
+    for warning in series.warnings(planned.plans):
         print(f"\nWarning: {warning}")
     show_unfinished(result, again)
     if result.exit_code:

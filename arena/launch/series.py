@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from arena.launch import local
+from arena.launch import folder, local, overview
 from arena.launch.estimate import makespan, tasks
 from arena.launch.jobs import Job
 from arena.launch.local import LaunchResult, Setup, pending
@@ -14,6 +14,23 @@ from arena.launch.plan import Plan
 from arena.launch.progress import make_display
 
 Narrow = Callable[[Sequence[Plan]], Sequence[Plan]]
+
+
+def check_recipes(plans: Sequence[Plan], what: str) -> None:
+    """Raise UsageError if a run's folder holds a job of another recipe; `what` is what the runs are, as "tune"."""
+    for job in (job for plan in plans for job in plan.jobs):
+        folder.check_same_recipe(job, f"Choose another --name, or undo the change to go on with this {what}.")
+
+
+def whole(run: Path, plans: Sequence[Plan]) -> Plan:
+    """All cells of all plans, and the starts, which the first makes: for overviews."""
+    return Plan(run, plans[0].tier, plans[0].starts, tuple(cell for plan in plans for cell in plan.cells))
+
+
+def warnings(plans: Sequence[Plan]) -> list[str]:
+    """What a reader of the results has to know: finished cells that skipped updates may do well as they stood still."""
+    run = [plan for plan in plans if folder.is_run(plan.run)]
+    return [f"{plan.name}/{warning}" for plan in run for warning in overview.warnings(plan)]
 
 
 def to_run(plans: Sequence[Plan], first: int = 0) -> list[list[Job]]:

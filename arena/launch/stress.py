@@ -22,7 +22,6 @@ from arena.launch import folder, series
 from arena.launch.jobs import Job
 from arena.launch.local import LaunchResult, Setup
 from arena.launch.manifest import about
-from arena.launch.overview import warnings
 from arena.launch.plan import Options, Plan, build, only, run_name, variant
 from arena.recipe import Recipe
 from arena.records.files import write_json
@@ -47,12 +46,6 @@ class Stress:
         """The run folder that holds all."""
         return self.grid.folder
 
-    @property
-    def whole(self) -> Plan:
-        """All cells of all points, and the starts, which the first makes: for overviews."""
-        cells = tuple(cell for plan in self.plans for cell in plan.cells)
-        return Plan(self.folder, self.options.tier, self.plans[0].starts, cells)
-
 
 def build_stress(options: Options, learning_rates: str, updates: str) -> Stress:
     """The stress test of `options`. Raises UsageError for anything unknown or impossible. Writes nothing."""
@@ -64,8 +57,7 @@ def build_stress(options: Options, learning_rates: str, updates: str) -> Stress:
     points = [_point(rate, count) for rate, count in product(rates, counts)]
     points.sort(key=lambda point: point.run != ".")  # the tier's cells first: they make the folder a run
     plans = tuple(variant(base, base.run / point.run, _change(point)) for point in points)
-    for job in (job for plan in plans for job in plan.jobs):
-        folder.check_same_recipe(job, "Choose another --name, or undo the change to go on with this one.")
+    series.check_recipes(plans, "stress test")
     cells = base.cells
     return Stress(
         options,
@@ -163,9 +155,3 @@ def result_json(stress: Stress, command: str) -> dict[str, Any]:
     options = stress.options
     launch = {"tier": options.tier, "set": list(options.overrides)}
     return grid_json(stress.grid, about(stress.folder.name, command) | launch)
-
-
-def point_warnings(stress: Stress) -> list[str]:
-    """What a reader of the map has to know: finished cells that skipped updates may stand because they stood still."""
-    run = [plan for plan in stress.plans if folder.is_run(plan.run)]
-    return [f"{plan.name}/{warning}" for plan in run for warning in warnings(plan)]

@@ -17,7 +17,7 @@ from arena.errors import UsageError
 from arena.launch import folder, series
 from arena.launch.local import LaunchResult, Setup
 from arena.launch.manifest import about
-from arena.launch.overview import finished, warnings
+from arena.launch.overview import finished
 from arena.launch.plan import Options, Plan, build, check_given, check_runs_folder, run_name
 from arena.recipe import (
     base_of,
@@ -76,12 +76,6 @@ class Tune:
     def plans(self) -> list[Plan]:
         """The trials' runs."""
         return [trial.plan for trial in self.trials]
-
-    @property
-    def whole(self) -> Plan:
-        """All cells of all trials, and the starts, which the first trial makes: for overviews."""
-        cells = tuple(cell for trial in self.trials for cell in trial.plan.cells)
-        return Plan(self.folder, self.base.tier, self.trials[0].plan.starts, cells)
 
 
 @dataclass(frozen=True)
@@ -182,10 +176,7 @@ def build_tune(options: Options, grid_texts: Sequence[str]) -> Tune:
     _check_same_trials(here, settings)
     for trial in trials:
         folder.check_folder(trial.plan.run, fresh=False)
-        for job in trial.plan.jobs:
-            folder.check_same_recipe(
-                job, "Choose another --name, or undo the change to go on with this tune."
-            )
+    series.check_recipes([trial.plan for trial in trials], "tune")
     return Tune(here, options, grid, base, trials)
 
 
@@ -315,12 +306,6 @@ def _values(settings: Mapping[str, str]) -> dict[str, Any]:
 
 def _tune_file(here: Path) -> Path:
     return here / "tune.json"
-
-
-def trial_warnings(tune: Tune) -> list[str]:
-    """What a reader of the scores has to know: finished cells that skipped updates may score well as they began."""
-    run = [trial.plan for trial in tune.trials if folder.is_run(trial.plan.run)]
-    return [f"{plan.name}/{warning}" for plan in run for warning in warnings(plan)]
 
 
 def tier_file(tune: Tune) -> Path:

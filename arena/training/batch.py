@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from arena.algorithms.advantages import Advantages, TurnRewards
 from arena.algorithms.catalog import Algorithm
 from arena.algorithms.values import SharedValue
-from arena.algorithms.weighting import EnergyStatistics, energy_statistics
+from arena.algorithms.weighting import EnergyStatistics, energy_statistics, weights_of
 from arena.policy.scoring import Rows, Scores, score
 from arena.recipe import Recipe
 from arena.records.schema import ROLES
@@ -174,7 +174,7 @@ def _weights(
     if algorithm.weighting is None:
         return mask.float(), None
     statistics = energy_statistics(energy, action, mask)
-    return algorithm.weighting(action, energy, statistics) * mask, statistics
+    return weights_of(algorithm.weighting, action, energy, statistics, mask), statistics
 
 
 def _padded(values: Sequence[Sequence[int | float]], rows: Rows) -> Tensor:

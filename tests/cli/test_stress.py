@@ -156,4 +156,4 @@ def test_another_recipe_under_the_same_name_is_refused(arena, runs):
     result = arena(*SMALL, "--set", "kl.coef=0.5")
     assert result.code == 2
     assert "kl.coef: 0.01 there, 0.5 now" in result.err
-    assert result.err.endswith("Choose another --name, or undo the change to go on with this one.\n")
+    assert result.err.endswith("Choose another --name, or undo the change to go on with this stress test.\n")
