@@ -111,12 +111,16 @@ def _title(name: str) -> str:
     return f"{title[0].lower()}{title[1:]}"
 
 
-def failed_checks(found: pd.DataFrame) -> list[str]:
-    """For the caveats: each exact check that failed, and where. `found`: of `examine_run`."""
+def failed_checks(found: pd.DataFrame, leads: pd.DataFrame) -> list[str]:
+    """For the caveats: each exact check that failed, and where. `found`: of `examine_run`, `leads`: of `with_leads`."""
     failed = found[(found.kind == "check") & (found.status == Status.CRITICAL)]
+    late = leads.index[(leads.lead <= 0).fillna(False).astype(bool)]
     notes = []
     for name, rows in failed.groupby("detector", sort=False):
-        cells = [f"{r.algo}, {env_title(r.env)}, seed {r.seed}" for r in rows.itertuples()]
+        cells = [
+            f"{r.algo}, {env_title(r.env)}, seed {r.seed}{', after its collapse' * (r.Index in late)}"
+            for r in rows.itertuples()
+        ]
         more = f" and {len(cells) - NAMED} more" if len(cells) > NAMED else ""
         notes.append(f"Exact check failed, {name} ({_title(str(name))}): {'; '.join(cells[:NAMED])}{more}.")
     return notes

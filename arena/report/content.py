@@ -100,7 +100,7 @@ def compose_report(run: Run, tell: Callable[[str], None] = silent) -> Report:
         ranking=ranking_table(summary),
         collapses=collapses(summary, alarms.leads) or (no_collapse(summary),),
         findings=tuple(finding(env, summary[summary.env == env]) for env in _envs(run.cells)),
-        caveats=(*failed_checks(alarms.examined), *caveats(run, summary, steps, tables.evals)),
+        caveats=(*failed_checks(alarms.examined, alarms.leads), *caveats(run, summary, steps, tables.evals)),
         overview=overview_figure(summary, styles),
         summary=summary_table(summary),
         facts=tuple(facts(run)),

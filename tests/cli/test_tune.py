@@ -71,7 +71,9 @@ def test_a_tune_ends_with_scores_a_choice_and_a_tier_that_runs(arena, runs):
 
 def test_cells_that_skipped_updates_are_named_with_their_trial(arena, monkeypatch):
     told = "frozen_lake/grpo/seed-1000 took no step in 4 of 4 updates"
-    monkeypatch.setattr("arena.launch.overview.warnings", lambda plan: [told] if plan.name == "trial-1" else [])
+    monkeypatch.setattr(
+        "arena.launch.overview.warnings", lambda plan: [told] if plan.name == "trial-1" else []
+    )
     assert f"\n\nWarning: trial-1/{told}\n\nChosen (*): " in arena(*SMALL).out
 
 

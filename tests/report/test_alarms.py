@@ -115,10 +115,12 @@ def test_that_no_cell_collapsed_is_said_only_where_it_is_known():
     assert said(fine, unknown) == "No cell is known to have collapsed: of 2 cells 1 could not be judged."
 
 
-def test_failed_checks_are_named_before_a_number_is_quoted(found):
-    assert failed_checks(found) == [
-        "Exact check failed, nonfinite (values are not finite): cispo, Sokoban, seed 1."
-    ]
+def test_failed_checks_are_named_before_a_number_is_quoted(found, leads):
+    told = "Exact check failed, nonfinite (values are not finite): cispo, Sokoban, seed 1"
+    assert failed_checks(found, leads) == [f"{told}, after its collapse."]
+    earlier = with_leads(found, ONSETS | {("sokoban", "cispo", 1): 31})
+    assert failed_checks(found, earlier) == [f"{told}."]
+    assert failed_checks(found, with_leads(found, {})) == [f"{told}."]
 
 
 def test_the_table_has_the_worst_verdict_of_each_method(found):
