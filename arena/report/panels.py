@@ -64,13 +64,15 @@ def line_panel(curves: pd.DataFrame, scale: Scale, styles: Mapping[str, MethodSt
         canvas, axes = new_canvas()
         if scale.reference is not None:
             axes.axhline(scale.reference, color=INK, linewidth=1.0, linestyle=(0, (1, 2)))
+        opacity = min(
+            0.16, 1.2 / max(1, curves.algo.nunique())
+        )  # bands of many methods would cover their lines
         for place, (algo, curve) in enumerate(curves.groupby("algo", sort=False)):
             style, curve = styles[str(algo)], curve.sort_values("x")
             floor = scale.y[0] if scale.log else -np.inf
             curve = curve[curve["mean"] >= floor]  # on a log axis not zeros, nor what lies below the frame
-            axes.fill_between(
-                curve.x, curve.low.clip(lower=floor), curve.high, color=style.colour, alpha=0.16, linewidth=0
-            )
+            low = curve.low.clip(lower=floor)
+            axes.fill_between(curve.x, low, curve.high, color=style.colour, alpha=opacity, linewidth=0)
             every = max(1, -(-len(curve) // _MARKERS))
             axes.plot(
                 curve.x,
