@@ -160,7 +160,7 @@ def _generation_metrics(groups: Sequence[Group]) -> dict[str, Any]:
     episodes = [episode for group in groups for episode in group.episodes]
     turns = [turn for episode in episodes for turn in episode.turns]
     rewards = np.array([[e.reward for e in g.episodes] for g in groups])
-    equal = [equal_returns(row.min(), row.max()) for row in rewards]
+    equal = [equal_returns(float(row.min()), float(row.max())) for row in rewards]
     sampled = sum(len(t.sample.ids) for t in turns)
     return {
         "valid_format": np.mean([t.response.parsed.valid for t in turns]),

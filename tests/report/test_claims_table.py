@@ -49,7 +49,7 @@ def test_tested_claims_stand_with_their_numbers_and_others_are_counted(monkeypat
         "+3.2 [+1.0 to +5.5]",
         "points",
         "0-2",
-        "tested holds.\nwhy\nPublished: GRPO 0.5",
+        "tested holds.\nwhy\nPublished: GRPO: 0.5",
     )
 
 
@@ -68,5 +68,5 @@ def test_parts_stand_with_what_their_numbers_rest_on(monkeypatch, built):
         "of 3 parts 1 reproduced, 1 inconclusive, 1 not run",
         "a: inconclusive, +1.0 [-] points; on sokoban alone",
         "b: reproduced, +3.2 [+1.0 to +5.5] points; why",
-        "Published: GRPO 0.5",
+        "Published: GRPO: 0.5",
     ]

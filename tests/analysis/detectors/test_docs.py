@@ -27,7 +27,7 @@ def test_the_table_has_every_check_in_the_order_of_the_registry():
 def test_the_curves_of_trl_are_judged(tmp_path, monkeypatch, capsys):
     """KL and entropy stand for 20 logged steps; then the one runs away and the other is gone."""
     rows = [
-        {"step": step, "loss": 0.1, "kl": 0.01, "entropy": 1.0, "frac_reward_zero_std": 0.1, "grad_norm": 0.5}
+        {"step": step, "loss": 0.1, "kl": 0.01, "entropy": 1.0, "frac_reward_zero_std": 0.1, "reward": 0.5}
         for step in range(1, 41)
     ]
     for row in rows[20:]:
