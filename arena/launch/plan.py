@@ -199,6 +199,8 @@ def _check_sections(tier: str, own: Container[str]) -> None:
                 raise UsageError(f"a section is for a method, without parameters: '{base_of(name)}'.")
             for each in [env] if env else ENVS:
                 resolve(tier, each, name, 0)
+    with _naming(f"--tier: '{tier}'"):
+        resolve(tier, next(iter(ENVS)), "grpo", 0)
 
 
 def check_given(tree: Mapping[str, Any], where: str) -> None:

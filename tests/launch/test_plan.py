@@ -260,6 +260,7 @@ def test_refusals_name_option_given_and_allowed(options, message):
         ),
         ("[algos.grpo]\nseed = 3", "--tier: 't.toml', algos.grpo seed: use --seeds."),
         ("seed = 3", "--tier: 't.toml' seed: use --seeds."),
+        ("[kl]\ncoeff = 1", "--tier: 't.toml': unknown recipe field 'kl.coeff'. Did you mean 'kl.coef'?"),
         ("[algos.grpo]\nkl = 3", "--tier: 't.toml', algos.grpo: recipe field kl is a section: set its fields kl.coef"),
         (
             "[algos.gspo.bc]\nsteps = 3",
