@@ -5,7 +5,7 @@ from arena.claims.contrast import FINAL, SECONDS, STATE, Arm, Contrast
 from arena.claims.papers.settings import CPU, SAPO_SR, SAPO_SR_ENVS
 from arena.claims.published import number
 
-_SIDES = (Arm(("sapo-sr",)), Arm(("ppo-turn",)))
+_ARMS = (Arm(("sapo-sr",)), Arm(("ppo-turn",)))
 
 CLAIM = Claim(
     name="single-rollout",
@@ -18,9 +18,9 @@ CLAIM = Claim(
         " one load."
     ),
     parts=(
-        Contrast("sapo-sr ends where ppo-turn does", CPU, *_SIDES, SAPO_SR_ENVS, FINAL, "same"),
-        Contrast("sapo-sr takes less time a step", CPU, *_SIDES, SAPO_SR_ENVS, SECONDS, "less"),
-        Contrast("sapo-sr holds less state", CPU, *_SIDES, SAPO_SR_ENVS, STATE, "less"),
+        Contrast("sapo-sr ends where ppo-turn does", CPU, *_ARMS, SAPO_SR_ENVS, FINAL, "same"),
+        Contrast("sapo-sr takes less time a step", CPU, *_ARMS, SAPO_SR_ENVS, SECONDS, "less"),
+        Contrast("sapo-sr holds less state", CPU, *_ARMS, SAPO_SR_ENVS, STATE, "less"),
     ),
     published=tuple(
         number(
