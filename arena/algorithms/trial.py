@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
 from arena.algorithms.advantages import Advantages, TurnRewards
@@ -25,7 +26,7 @@ def try_out(algorithm: Algorithm) -> None:
             )
     _expect(algorithm, "advantage", lambda: algorithm.advantage(_rewards()), Advantages)
     if (rule := algorithm.filter) is not None:
-        _expect(algorithm, "filter", lambda: rule.keeps([1.0, 0.0], [True, False]), bool)
+        _expect(algorithm, "filter", lambda: rule.keeps([1.0, 0.0], [True, False]), bool, np.bool_)
         for limit in ("max_batches", "cold_start"):
             _expect(algorithm, "filter", lambda limit=limit: getattr(rule, limit), int)
     mask = torch.tensor([[True, True, True], [True, True, False]])
@@ -79,15 +80,15 @@ def _rewards() -> TurnRewards:
     )
 
 
-def _expect(algorithm: Algorithm, part: str, compute: Callable[[], Any], kind: type) -> Any:
-    """What `compute` returns, which must be of a kind."""
+def _expect(algorithm: Algorithm, part: str, compute: Callable[[], Any], kind: type, *also: type) -> Any:
+    """What `compute` returns, which must be of `kind`, or one that counts `also`."""
     try:
         made = compute()
     except Exception as error:
         raise UsageError(
             f"the {part} of '{algorithm.name}' fails on a toy batch: {type(error).__name__}: {error}"
         ) from error
-    if not isinstance(made, kind):
+    if not isinstance(made, (kind, *also)):
         raise UsageError(
             f"the {part} of '{algorithm.name}' must return {kind.__name__}; it returned {type(made).__name__}."
         )

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -86,6 +87,7 @@ def test_a_filter_is_tried_too():
         return replace(get_algorithm("grpo"), name="mine", filter=rule)
 
     try_out(method(Keeps(lambda rewards, successes: any(successes))))
+    try_out(method(Keeps(lambda rewards, successes: np.std(rewards) > 0.1)))  # numpy's bool is one, too
     with pytest.raises(UsageError, match="the filter of 'mine' must return bool; it returned float"):
         try_out(method(Keeps(lambda rewards, successes: sum(rewards))))
     without = Keeps(lambda rewards, successes: True)
