@@ -64,8 +64,9 @@ def weights_of(
 class ActFocus:
     """ActFocus (arXiv 2605.14558): alpha for reasoning tokens, 1 + beta sigmoid((E - mu)/sigma) for action tokens.
 
-    E is the energy of the frozen reference. Every response token outside the action block (the end token too)
-    counts as reasoning; the tags of the action block count as action. Advantages are untouched.
+    E is the energy of the frozen reference. Every response token outside an action block (the end token too)
+    counts as reasoning; the tags of the block count as action, and so does what follows an `<action>` that is not
+    closed. Advantages are untouched.
     """
 
     kind: ClassVar[str] = "actfocus"

@@ -20,7 +20,8 @@ _TAG = re.compile("|".join(map(re.escape, TAGS)))
 #: Text without a tag. Matching it from every opening tag takes linear time in all, whatever the response.
 _PLAIN = rf"(?:(?!{_TAG.pattern}).)*"
 _STRICT = re.compile(rf"\s*<think>{_PLAIN}</think>\s*<action>{_PLAIN}</action>\s*", re.DOTALL)
-_ACTION_BLOCK = re.compile(rf"<action>(?P<action>{_PLAIN})</action>", re.DOTALL)
+#: One that is not closed runs to the next tag or the end.
+_ACTION_BLOCK = re.compile(rf"<action>(?P<action>{_PLAIN})(?P<end></action>)?", re.DOTALL)
 #: A thought runs to its closing tag, else to the first action tag (a forgotten `</think>`), else to the end.
 _THINK_BLOCK = re.compile(r"<think>(?:.*?</think>|.*?(?=<action>)|.*)", re.DOTALL)
 
@@ -29,12 +30,17 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Parsed:
-    """A parsed response. Spans are character ranges [start, end) and include the block's tags."""
+    """A parsed response. Spans are character ranges [start, end) and include the block's tags.
+
+    Action spans are those of every action block outside the thoughts, of blocks that are not executed and of blocks
+    that are not closed too: what a token is to be held to as part of an action does not depend on how the response
+    goes on.
+    """
 
     action: str | None
     valid: bool
     think_spans: tuple[Span, ...]
-    action_span: Span | None
+    action_spans: tuple[Span, ...]
     tag_spans: tuple[Span, ...]
 
 
@@ -50,14 +56,15 @@ def parse_response(text: str) -> Parsed:
     while thinking is not executed.
     """
     thoughts = tuple(m.span() for m in _THINK_BLOCK.finditer(text))
-    blocks = [m for m in _ACTION_BLOCK.finditer(text) if not any(_overlap(m.span(), t) for t in thoughts)]
-    block = blocks[-1] if blocks else None
-    action = (block["action"].strip() or None) if block else None
+    in_thought = _painted(len(text), [(span, 1) for span in thoughts])
+    blocks = [m for m in _ACTION_BLOCK.finditer(text) if not any(in_thought[m.start() : m.end()])]
+    complete = [m for m in blocks if m["end"]]
+    action = (complete[-1]["action"].strip() or None) if complete else None
     return Parsed(
         action=action,
         valid=action is not None and _STRICT.fullmatch(text) is not None,
         think_spans=thoughts,
-        action_span=block.span() if block else None,
+        action_spans=tuple(m.span() for m in blocks),
         tag_spans=tuple(m.span() for m in _TAG.finditer(text)),
     )
 
@@ -65,12 +72,13 @@ def parse_response(text: str) -> Parsed:
 def token_roles(parsed: Parsed, spans: Sequence[Span]) -> tuple[list[str], list[bool]]:
     """Role and tag flag of each token from its character range in the response.
 
-    A token that overlaps the action block is an action token, else one that overlaps a thought is a thought
+    A token that overlaps an action block is an action token, else one that overlaps a thought is a thought
     token, else other. An empty range (an end token) is other: the caller knows which token ended the
     response. Spans are character ranges [start, end), tags included; both lists have one item per span.
     """
     length = max((end for _, end in spans), default=0)
-    role = _painted(length, [*((span, 1) for span in parsed.think_spans), (parsed.action_span or (0, 0), 2)])
+    thoughts = [(span, 1) for span in parsed.think_spans]
+    role = _painted(length, [*thoughts, *((span, 2) for span in parsed.action_spans)])
     tag = _painted(length, [(span, 1) for span in parsed.tag_spans])
     names = ("other", "think", "action")
     return [names[max(role[a:b], default=0)] for a, b in spans], [any(tag[a:b]) for a, b in spans]
@@ -82,7 +90,3 @@ def _painted(length: int, spans: Sequence[tuple[Span, int]]) -> bytearray:
     for (start, end), number in spans:
         marks[start:end] = bytes([number]) * (min(end, length) - start)
     return marks
-
-
-def _overlap(a: Span, b: Span) -> bool:
-    return max(a[0], b[0]) < min(a[1], b[1])

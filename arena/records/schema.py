@@ -480,7 +480,8 @@ TOKENS = Table(
         Column(
             "role",
             _CATEGORY,
-            "think, action, other or eos. A token whose characters overlap the action block, tags included, is an action token.",
+            "think, action, other or eos. A token whose characters overlap an action block outside the thoughts, tags included, "
+            "is an action token, whether the block is closed or not.",
         ),
         Column("tag", _BOOL, "The token overlaps a tag's characters: left out of the energy diagnosis."),
         Column("sampler_logprob", _F32, "Log-probability the sampler drew it with."),

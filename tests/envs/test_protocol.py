@@ -88,10 +88,9 @@ def test_any_text_is_some_response(text):
     assert parsed.valid <= (parsed.action is not None)
     assert parsed.valid <= all(text.count(tag) == 1 for tag in TAGS)
     assert [text[a:b] in TAGS for a, b in parsed.tag_spans] == [True] * len(parsed.tag_spans)
-    if parsed.action_span:
-        start, end = parsed.action_span
+    for start, end in parsed.action_spans:
         assert text[start:end].startswith("<action>")
-        assert text[start:end].endswith("</action>")
+        assert text[start:end].endswith("</action>") or end == len(text) or text[end:].startswith(TAGS)
         assert all(b <= start or end <= a for a, b in parsed.think_spans)
 
 
@@ -144,7 +143,7 @@ def test_roles_outside_the_blocks():
     assert roles == ["other", *["think"] * 3, "other", *["action"] * 3, "other"]
 
 
-def test_only_the_executed_block_is_action():
+def test_an_action_quoted_in_a_thought_is_thought():
     tokens = ["<think>", "<action>", "up", "</action>", "</think>", "<action>", "down", "</action>"]
     roles, tags = _roles("".join(tokens), tokens)
     assert roles == ["think"] * 5 + ["action"] * 3
@@ -154,11 +153,30 @@ def test_only_the_executed_block_is_action():
 def test_roles_of_an_unfinished_response():
     tokens = ["<think>", "a", "</think>", "<action>", "up"]
     roles, tags = _roles("".join(tokens), tokens)
-    assert roles == ["think"] * 3 + ["other"] * 2
+    assert roles == ["think"] * 3 + ["action"] * 2
     assert tags == [True, False, True, True, False]
     assert _roles("<think>a", ["<think>", "a"])[0] == ["think", "think"]
     tokens = ["<think>", "a", "<action>", "up", "</action>"]
     assert _roles("".join(tokens), tokens)[0] == ["think"] * 2 + ["action"] * 3
+
+
+def test_the_role_of_an_action_does_not_depend_on_what_follows():
+    tokens = [
+        "<think>",
+        "a",
+        "</think>",
+        "<action>",
+        "up",
+        "</action>",
+        "<action>",
+        "down",
+        "<think>",
+        "b",
+        "</action>",
+    ]
+    for length in range(4, len(tokens) + 1):
+        roles, _ = _roles("".join(tokens[:length]), tokens[:length])
+        assert roles == [*["think"] * 3, *["action"] * 5, *["think"] * 3][:length]
 
 
 def test_each_of_several_thoughts_is_a_thought():
