@@ -2,13 +2,14 @@
 
     python benchmarks/detectors.py runs/healthy runs/stress [--seeds-choose 10,11 --seeds-score 0,1,2] [--write-docs]
 
-Every finished cell of the runs gets a label by `arena.analysis.degradation`: collapsed, with its onset in training
-success; healthy, if it is neither degraded nor fallen at its end; else unclear, which counts for nothing. Of each
-detector, for its warnings (alarms of either level) and its critical alarms: the share of healthy cells with an alarm,
-with its exact 95 % interval (Clopper-Pearson); the share of collapsed cells with one, and with one before the onset;
-and the median lead, onset less the first alarm in steps, over collapsed cells with an alarm (negative: after the
-onset). Cells in which a detector cannot decide are not counted for it. Seeds of `--seeds-choose` are those that
-constants were chosen on: they get a table of their own, and the decision is taken on those of `--seeds-score`.
+Every finished cell of the runs, equal ones once, gets a label by `arena.analysis.degradation`: collapsed, with its
+onset in training success; healthy, if it is neither degraded nor fallen at its end; else unclear, which counts for
+nothing. Of each detector, for its warnings (alarms of either level) and its critical alarms: the share of healthy
+cells with an alarm, with its exact 95 % interval (Clopper-Pearson); the share of collapsed cells with one, and with
+one before the onset; and the median lead, onset less the first alarm in steps, over collapsed cells with an alarm
+(negative: after the onset). Cells in which a detector cannot decide are not counted for it. Seeds of `--seeds-choose`
+are those that constants were chosen on: they get a table of their own, and the decision is taken on those of
+`--seeds-score`.
 
 A detector of what collapses runs keeps its place by `FALSE_ALARMS` and `BEFORE_ONSET`, as a warning, or by
 `FALSE_ALARMS` and `RECALL`, as a symptom: it comes too late to warn and says what broke. One of a fault that a run of
@@ -67,6 +68,14 @@ PLANTS: dict[str, Callable[[pd.DataFrame, pd.Series], pd.DataFrame]] = {
     "sampler-mismatch": _sampler_gap,
     "resume": _lost_weights,
 }
+
+
+def distinct(cells: Iterable[Cell]) -> list[Cell]:
+    """Of cells of one recipe, as runs share them, the first."""
+    found: dict[str, Cell] = {}
+    for cell in cells:
+        found.setdefault(cell.recipe.hash if cell.recipe else str(cell.path), cell)
+    return list(found.values())
 
 
 def label(cell: Cell) -> tuple[str, float]:
@@ -296,12 +305,12 @@ def main() -> None:
     parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/detectors.md")
     args = parser.parse_args()
     wanted = {*args.seeds_choose, *args.seeds_score}
-    cells = [
+    cells = distinct(
         cell
         for run in args.runs
         for cell in read_run(find_run(run)).cells
         if cell.finished and (not wanted or cell.seed in wanted)
-    ]
+    )
     written = put(DOCS.read_text(), "definitions", definitions())
     if args.runs:
         if not cells:
