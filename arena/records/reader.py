@@ -160,7 +160,8 @@ def _read_cell(folder: Path, entries: Mapping[tuple[str, str, int], Mapping[str,
 
 def _planned_cell(run: Path, entry: Mapping[str, Any]) -> Cell:
     env, algo, seed = entry["env"], entry["algo"], entry["seed"]
-    return Cell(env, algo, seed, run / place(env, algo, seed), None, entry["state"], 0, 0, entry.get("error"))
+    state = "pending" if entry["state"] == "done" else entry["state"]  # done once, and its folder removed since
+    return Cell(env, algo, seed, run / place(env, algo, seed), None, state, 0, 0, entry.get("error"))
 
 
 def _read_recipe(path: Path) -> Recipe | None:

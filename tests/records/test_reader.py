@@ -94,8 +94,9 @@ def test_a_failed_cell_is_read_as_far_as_it_went(tmp_path):
     assert set(load_evals(run.cells).step) == {0, 2}
 
 
-def test_cells_that_exist_only_in_the_manifest_are_pending(tmp_path):
-    entry = {"env": "sokoban", "algo": "./mine.py:f", "seed": 3, "state": "pending", "error": None}
+@pytest.mark.parametrize("state", ["pending", "done"])
+def test_cells_that_exist_only_in_the_manifest_are_pending(tmp_path, state):
+    entry = {"env": "sokoban", "algo": "./mine.py:f", "seed": 3, "state": state, "error": None}
     write_json(tmp_path / "r" / "manifest.json", MANIFEST | {"cells": [entry]})
     (cell,) = read_run(tmp_path / "r").cells
     assert (cell.algo, cell.seed, cell.state, cell.step) == ("./mine.py:f", 3, "pending", 0)
