@@ -46,6 +46,9 @@ START_FIELDS: dict[str, Any] = {
 }
 #: Raised when the start that a recipe makes changes: an older one is not taken for it.
 START_VERSION = 3
+#: Raised, by method or modifier, when the same recipe makes other records: older cells are not taken for these.
+#: `actfocus` 2: an action block that is not closed has role action.
+METHOD_VERSIONS = {"actfocus": 2, "ppo-actfocus": 2}
 #: Fields that `--set` may not touch, and the option of `arena run` that gives them.
 GIVEN = {
     "tier": "--tier",
@@ -235,7 +238,9 @@ class Recipe(Section):
     def hash(self) -> str:
         """Twelve hex digits that identify the cell: equal hashes, equal records."""
         fields = self.model_dump(mode="json")
-        return _digest({key: value for key, value in fields.items() if key != "code" or value})
+        parts = {part.split(":")[0].strip() for part in self.algorithm.split("+")}
+        versions = {name: version for name, version in METHOD_VERSIONS.items() if name in parts}
+        return _digest({key: value for key, value in fields.items() if key != "code" or value} | versions)
 
     @property
     def start_hash(self) -> str:

@@ -89,12 +89,10 @@ def label(cell: Cell) -> tuple[str, float]:
 
 def alarms(records: CellRecords, detectors: Iterable[Detector]) -> pd.DataFrame:
     """A row for each detector: `status`, and the first step of a `warn` (of either level) and of a `critical` alarm."""
-    rows = []
-    for detector, verdict in examine(records, detectors):
-        critical = verdict.critical_step
-        if critical is None and verdict.status == Status.CRITICAL:
-            critical = verdict.step
-        rows.append((detector.name, str(verdict.status), verdict.step if verdict.alarm else None, critical))
+    rows = [
+        (d.name, str(v.status), v.step if v.alarm else None, v.critical_step)
+        for d, v in examine(records, detectors)
+    ]
     frame = pd.DataFrame(rows, columns=["detector", "status", "warn", "critical"])
     return frame.astype({"warn": float, "critical": float})
 

@@ -373,6 +373,14 @@ def test_methods_share_a_start_and_seeds_do_not(tier):
     assert Recipe.model_validate_json(base.model_dump_json()).hash == base.hash
 
 
+def test_a_cell_of_an_older_version_of_its_method_is_another(monkeypatch):
+    specs = ("grpo", "actfocus:alpha=0.3", "ppo + actfocus")
+    new = [resolve("cpu", "sokoban", spec, 0).hash for spec in specs]
+    monkeypatch.setattr("arena.recipe.METHOD_VERSIONS", {"actfocus": 1})
+    old = [resolve("cpu", "sokoban", spec, 0).hash for spec in specs]
+    assert [a == b for a, b in zip(new, old, strict=True)] == [True, False, False]
+
+
 def test_merge_leaves_its_arguments_alone():
     base, over = {"a": {"b": 1, "c": {"d": 2}}, "e": 3}, {"a": {"c": {"f": 4}}, "e": {"g": 5}}
     assert merge(base, over) == {"a": {"b": 1, "c": {"d": 2, "f": 4}}, "e": {"g": 5}}

@@ -33,8 +33,8 @@ class Parsed:
     """A parsed response. Spans are character ranges [start, end) and include the block's tags.
 
     Action spans are those of every action block outside the thoughts, of blocks that are not executed and of blocks
-    that are not closed too: what a token is to be held to as part of an action does not depend on how the response
-    goes on.
+    that are not closed too: once the thought is closed, whether a token is part of an action does not depend on how
+    the response goes on. (An action within a thought that is not closed yet is quoted if it is closed later.)
     """
 
     action: str | None

@@ -152,7 +152,7 @@ def _read_cell(folder: Path, entries: Mapping[tuple[str, str, int], Mapping[str,
     status, entry = read_status(folder), entries.get((env, algo, seed), {})
     state = status.state if status else "pending"
     if entry and state not in ("done", "failed"):
-        state = entry["state"]
+        state = _planned_state(entry)
     steps = status.steps if status else recipe.steps if recipe else 0
     error = status.error if status and status.error else entry.get("error")
     return Cell(env, algo, seed, folder, recipe, state, status.step if status else 0, steps, error)
@@ -160,8 +160,13 @@ def _read_cell(folder: Path, entries: Mapping[tuple[str, str, int], Mapping[str,
 
 def _planned_cell(run: Path, entry: Mapping[str, Any]) -> Cell:
     env, algo, seed = entry["env"], entry["algo"], entry["seed"]
-    state = "pending" if entry["state"] == "done" else entry["state"]  # done once, and its folder removed since
-    return Cell(env, algo, seed, run / place(env, algo, seed), None, state, 0, 0, entry.get("error"))
+    place_of = run / place(env, algo, seed)
+    return Cell(env, algo, seed, place_of, None, _planned_state(entry), 0, 0, entry.get("error"))
+
+
+def _planned_state(entry: Mapping[str, Any]) -> str:
+    """Of a cell whose folder does not say: it is not done any more if it is gone."""
+    return "pending" if entry["state"] == "done" else entry["state"]
 
 
 def _read_recipe(path: Path) -> Recipe | None:

@@ -160,7 +160,7 @@ def test_roles_of_an_unfinished_response():
     assert _roles("".join(tokens), tokens)[0] == ["think"] * 2 + ["action"] * 3
 
 
-def test_the_role_of_an_action_does_not_depend_on_what_follows():
+def test_after_the_thought_a_role_does_not_depend_on_what_follows():
     tokens = [
         "<think>",
         "a",

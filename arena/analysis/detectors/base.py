@@ -46,7 +46,7 @@ class Verdict:
     """What a detector says of one cell.
 
     `steps`: the training steps at fault, ascending; the first is the alarm's. `values`: what was measured at each.
-    `critical_step`: where a detector has two levels, the first step that is critical; None if none is.
+    `critical_step`: the first step that is critical; None if none is.
     """
 
     status: Status
@@ -57,10 +57,13 @@ class Verdict:
 
     @staticmethod
     def of(status: Status, summary: str, faults: pd.Series, critical_step: int | None = None) -> Verdict:
-        """With the steps and values of `faults`, a series indexed by step."""
+        """With the steps and values of `faults`, a series indexed by step. Without `critical_step`, a critical verdict
+        is critical from its first step on: checks have one level."""
         faults = faults.sort_index()
-        steps, values = faults.index.tolist(), faults.tolist()
-        return Verdict(status, summary, tuple(map(int, steps)), tuple(map(float, values)), critical_step)
+        steps, values = tuple(map(int, faults.index)), tuple(map(float, faults))
+        if critical_step is None and status == Status.CRITICAL and steps:
+            critical_step = steps[0]
+        return Verdict(status, summary, steps, values, critical_step)
 
     @property
     def step(self) -> int | None:

@@ -85,9 +85,10 @@ class Rule:
         DEGENERATE where there are too few for a reference and a value to compare with it.
         """
         values = values.dropna().astype(float)
-        if len(values) <= self.skip:
-            few = f"{len(values)} steps with a value; the first {self.skip} are what later ones are compared with"
-            return Verdict(Status.DEGENERATE, few)
+        if len(values) < max(self.skip + 1, self.hold):
+            few = f"steps with a value: {len(values)}"
+            compared = f"; the first {self.skip} are what later ones are compared with" if self.skip else ""
+            return Verdict(Status.DEGENERATE, few + compared)
         reference = {"start": first_values, "before": last_values}.get(self.reference, pd.Series.copy)(values)
         asked = pd.Series(np.arange(len(values)) >= self.skip, values.index)
         if where is not None:

@@ -27,6 +27,7 @@ RULE = Rule(
     warn=Bound(limit=2),
     critical=Bound(limit=4),
     reference="none",
+    skip=0,  # the first nine steps have no value
 )
 
 SQL = """

@@ -38,7 +38,17 @@ def examine_run(cells: Iterable[Cell], detectors: Iterable[Detector] = DETECTORS
 
     def work(cell: Cell) -> list[tuple[object, ...]]:
         return [
-            (cell.env, cell.algo, cell.seed, d.name, d.kind, str(v.status), v.step, _critical(v), v.summary)
+            (
+                cell.env,
+                cell.algo,
+                cell.seed,
+                d.name,
+                d.kind,
+                str(v.status),
+                v.step,
+                v.critical_step,
+                v.summary,
+            )
             for d, v in examine(CellRecords.of(cell), detectors)
         ]
 
@@ -46,13 +56,6 @@ def examine_run(cells: Iterable[Cell], detectors: Iterable[Detector] = DETECTORS
         rows = [row for rows in pool.map(work, cells) for row in rows]
     found = pd.DataFrame(rows, columns=[*IDENTITY, *COLUMNS])
     return found.astype({"step": "Int64", "critical_step": "Int64"})
-
-
-def _critical(verdict: Verdict) -> int | None:
-    """Checks have one level: their first step at fault."""
-    if verdict.critical_step is None and verdict.status == Status.CRITICAL:
-        return verdict.step
-    return verdict.critical_step
 
 
 def with_leads(found: pd.DataFrame, onsets: Mapping[tuple[str, str, int], int]) -> pd.DataFrame:

@@ -165,6 +165,13 @@ def cut(records: CellRecords, last: int) -> CellRecords:
     return dataclasses.replace(records, steps=records.steps[records.steps.step <= last], tables=tables)
 
 
+def test_components_are_compared_as_soon_as_there_are_means():
+    episodes = PLANTED["component-divergence"][0](healthy()).tables["episodes"]
+    early = episodes[episodes.step > AT - 10].assign(step=lambda rows: rows.step - (AT - 10))
+    verdict = judge(ALL["component-divergence"], CellRecords(tables={"episodes": early}))
+    assert 10 < verdict.step <= 15
+
+
 def test_every_statistical_detector_has_a_pattern():
     assert set(PLANTED) == set(ALL)
 
@@ -237,7 +244,7 @@ def test_a_sampler_that_differs_from_step_1_on_is_seen_from_the_mean():
 def test_a_run_too_short_to_compare_is_not_ok(name):
     verdict = judge(ALL[name], cut(healthy(), SKIP + WINDOW))
     assert verdict.status == Status.DEGENERATE
-    assert "the first 10 are what later ones are compared with" in verdict.summary
+    assert "steps with a value: " in verdict.summary
 
 
 @pytest.mark.parametrize(
