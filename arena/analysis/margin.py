@@ -225,6 +225,11 @@ class MapCell:
     beyond: int
     gain: float | None
 
+    @property
+    def lost(self) -> int:
+        """Seeds that failed without a collapse."""
+        return self.failed - self.collapsed
+
 
 @dataclass(frozen=True)
 class Stability:

@@ -180,6 +180,6 @@ def map_text(cell: MapCell) -> str:
     """`1/3, -12.0, 1 lost, 1 beyond`: collapsed of finished, mean gain in points, failed without a collapse, beyond."""
     parts = [f"{cell.collapsed}/{cell.finished}"] if cell.finished else []
     parts += [f"{100 * cell.gain:+.1f}"] if cell.gain is not None else []
-    parts += [f"{cell.failed - cell.collapsed} lost"] if cell.failed > cell.collapsed else []
+    parts += [f"{cell.lost} lost"] if cell.lost else []
     parts += [f"{cell.beyond} beyond" if parts else "beyond"] if cell.beyond else []
     return ", ".join(parts) or NOTHING

@@ -79,8 +79,7 @@ def _colour(gain: float | None) -> str | None:
 
 
 def _others(cell: MapCell) -> list[str]:
-    lost = cell.failed - cell.collapsed
-    return [f"{count} {word}" for count, word in ((lost, "lost"), (cell.beyond, "beyond")) if count]
+    return [f"{count} {word}" for count, word in ((cell.lost, "lost"), (cell.beyond, "beyond")) if count]
 
 
 def _gain(cell: MapCell) -> str:
@@ -119,5 +118,5 @@ def _heading(stability: Stability) -> str:
 
 
 def _row(cell: MapCell) -> tuple[str, ...]:
-    counts = (cell.finished, cell.collapsed, cell.failed - cell.collapsed, cell.beyond)
+    counts = (cell.finished, cell.collapsed, cell.lost, cell.beyond)
     return (f"{cell.learning_rate:g}x", f"{cell.updates}x", *map(str, counts), _gain(cell))
