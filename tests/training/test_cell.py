@@ -404,7 +404,7 @@ def test_tokens_turns_and_episodes_join(grpo_cell):
         assert (k["role"] == "eos").sum() == ended
         if isinstance(turn.action, str):
             assert "action" in set(k["role"])
-        elif "</action>" not in turn.response:
+        elif "<action>" not in turn.response:
             assert "action" not in set(k["role"])
         assert turn.valid == (turn.format_penalty == 0)
         assert turn.format_penalty in (0.0, -0.1)

@@ -239,10 +239,10 @@ def test_roles_of_other_responses():
         (" at", "other", False),
         ("<eos>", "eos", False),
     ]
-    # An action quoted in a thought is part of the thought; without an action block there is no action token.
+    # An action quoted in a thought is part of the thought; an action block that is not closed is one.
     quoted = roles("<think><action> go</action></think>")
     assert {role for _, role, _ in quoted[:-1]} == {"think"}
-    assert roles("<action> go")[:-1] == [("<action>", "other", True), (" go", "other", False)]
+    assert roles("<action> go")[:-1] == [("<action>", "action", True), (" go", "action", False)]
 
 
 def test_understanding_is_remembered_and_the_same(monkeypatch):

@@ -34,9 +34,9 @@ def _listed(*modules: ModuleType) -> dict[str, Detector]:
 #: Name -> detector, those nearest to the cause first. The first two warn; the others but the last show late what broke.
 STATISTICAL = _listed(
     reference_kl,
+    kl_explosion,
     out_of_band_low,
     entropy_rise,
-    entropy_fall,
     reward_spread_cliff,
     zero_variance_groups,
     repetition,
@@ -47,9 +47,9 @@ STATISTICAL = _listed(
 REJECTED = _listed(
     negative_mass,
     staleness,
-    kl_explosion,
     out_of_band_high,
     gradient_spikes,
+    entropy_fall,
     format_fall,
     length_blow_up,
     length_collapse,

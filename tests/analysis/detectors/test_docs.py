@@ -25,13 +25,13 @@ def test_the_table_has_every_check_in_the_order_of_the_registry():
 
 
 def test_the_curves_of_trl_are_judged(tmp_path, monkeypatch, capsys):
-    """KL and entropy stand for 20 logged steps; then the one runs away and the other is gone."""
+    """KL and entropy stand for 20 logged steps; then both run away."""
     rows = [
         {"step": step, "loss": 0.1, "kl": 0.01, "entropy": 1.0, "frac_reward_zero_std": 0.1, "reward": 0.5}
         for step in range(1, 41)
     ]
     for row in rows[20:]:
-        row |= {"kl": 2.0 * (row["step"] - 20), "entropy": 0.01}
+        row |= {"kl": 2.0 * (row["step"] - 20), "entropy": 4.0}
     history = [*rows, {"step": 40, "eval_loss": 0.2}, {"step": 40, "train_runtime": 3.0}]
     (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history}))
     monkeypatch.chdir(tmp_path)
@@ -40,6 +40,6 @@ def test_the_curves_of_trl_are_judged(tmp_path, monkeypatch, capsys):
     found = {line[11:33].strip(): line for line in capsys.readouterr().out.splitlines()}
     assert list(found) == list(DETECTORS)
     assert found["reference-kl"].startswith("critical")
-    assert found["entropy-fall"].startswith(("warn", "critical"))
+    assert found["entropy-rise"].startswith(("warn", "critical"))
     assert found["zero-variance-groups"].startswith("ok")
     assert found["group-ids"].startswith("SKIPPED")
