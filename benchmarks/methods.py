@@ -1,6 +1,6 @@
 """Every method at both tiers: where each cell started, peaked and ended.
 
-    python benchmarks/methods.py runs/cpu runs/stress --write-docs
+    python benchmarks/methods.py runs/cpu runs/cpu-stress --write-docs
 
 Adds the finished cells of runs to `benchmarks/methods.csv`, in the place of those it had of the same tier,
 environment, method and seed, and prints the tables of all that it holds; `--write-docs` puts them into docs/methods.md,
@@ -64,7 +64,7 @@ def table(rows: pd.DataFrame) -> list[str]:
         own = rows[rows.algo == algo].set_index("seed")
         gain = 100 * (own.final - own.best_start)
         lines.append(
-            f"| {algo} | {by_seed(own.peak, seeds)} | {by_seed(own.final, seeds)} | {gain.mean():+.0f} "
+            f"| {algo} | {by_seed(own.peak, seeds)} | {by_seed(own.final, seeds)} | {round(gain.mean()):+d} "
             f"| {own.collapse_step.notna().sum()} of {len(own)} | {times(own.tokens, base.tokens)} |"
         )
     return lines
