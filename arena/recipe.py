@@ -238,7 +238,8 @@ class Recipe(Section):
     def hash(self) -> str:
         """Twelve hex digits that identify the cell: equal hashes, equal records."""
         fields = self.model_dump(mode="json")
-        parts = {part.split(":")[0].strip() for part in self.algorithm.split("+")}
+        modifiers = split_spec(self.algorithm)[2]
+        parts = {base_of(self.algorithm), *(modifier.split(":")[0] for modifier in modifiers)}
         versions = {name: version for name, version in METHOD_VERSIONS.items() if name in parts}
         return _digest({key: value for key, value in fields.items() if key != "code" or value} | versions)
 

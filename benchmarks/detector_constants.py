@@ -13,26 +13,19 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Iterable
-from importlib import import_module
 from itertools import product
 from unittest import mock
 
 import numpy as np
 import pandas as pd
-from detectors import ALL, PLANTS, distinct, label
+from detectors import ALL, PLANTS, distinct, label, module_of, seeds_of
 
 from arena.analysis.detectors.base import CellRecords, Detector, Status, Verdict
 from arena.analysis.detectors.causal import Bound, Rule
 from arena.records.reader import Cell, find_run, read_run
 
-
-def rule_of(name: str) -> Rule:
-    """The rule of a detector."""
-    return import_module(f"arena.analysis.detectors.{name.replace('-', '_')}").RULE
-
-
 #: Those with a limit to scale, of what collapses runs.
-OPEN = [name for name in ALL if name not in PLANTS and rule_of(name).warn.limit is not None]
+OPEN = [name for name in ALL if name not in PLANTS and module_of(name).RULE.warn.limit is not None]
 REFERENCES = ("start", "before")
 FACTORS = (1.25, 1.5, 1.75, 2, 2.5, 3, 4, 5, 6, 8, 10)
 #: The limits tried are these times the detector's own.
@@ -53,26 +46,27 @@ class Judged:
 def judged(detector: Detector, cells: Iterable[Cell]) -> list[Judged]:
     """The cells that are collapsed or healthy and that the detector can decide on."""
     found: list[Judged] = []
+    verdict = Rule.verdict
     for cell in cells:
         name, onset = label(cell)
         records = CellRecords.of(cell)
         if name == "unclear" or records.missing(detector.needs):
             continue
+        asked: list[Judged] = []
 
         def note(
             rule: Rule,
             values: pd.Series,
             where: pd.Series | None = None,
-            name: str = name,
-            onset: float = onset,
+            to: list[Judged] = asked,
+            about: tuple[str, float] = (name, onset),
         ) -> Verdict:
-            found.append(Judged(rule, values, where, name, onset))
-            return Verdict(Status.OK, "")
+            to.append(Judged(rule, values, where, *about))
+            return verdict(rule, values, where)
 
-        if detector.judge(records).status == Status.DEGENERATE:
-            continue
         with mock.patch.object(Rule, "verdict", note):
-            detector.judge(records)
+            decided = detector.judge(records).status != Status.DEGENERATE
+        found += asked if decided else []
     return found
 
 
@@ -101,14 +95,15 @@ def main() -> None:
     )
     parser.add_argument("detector", choices=OPEN)
     parser.add_argument("runs", nargs="+", help="run folders")
-    parser.add_argument("--seeds-choose", default="1", help="seeds to choose on: 1 or 10,11")
+    parser.add_argument("--seeds-choose", type=seeds_of, default=[1], help="seeds to choose on: 1 or 10,11")
     args = parser.parse_args()
-    seeds = {int(seed) for seed in args.seeds_choose.split(",")}
     cells = (cell for run in args.runs for cell in read_run(find_run(run)).cells)
-    asked = judged(ALL[args.detector], distinct(c for c in cells if c.finished and c.seed in seeds))
+    asked = judged(
+        ALL[args.detector], distinct(c for c in cells if c.finished and c.seed in args.seeds_choose)
+    )
     if not asked:
         raise SystemExit("no finished cell of these seeds in these runs that the detector can decide on")
-    own = rule_of(args.detector).warn.limit
+    own = module_of(args.detector).RULE.warn.limit
     assert own is not None  # it is in OPEN
     grid = [
         (*pair, scale * own) for pair, scale in product([("none", 0), *product(REFERENCES, FACTORS)], SCALES)
@@ -120,7 +115,8 @@ def main() -> None:
     outcome = ["reference", "false", "hit", "before", "lead"]
     table = pd.DataFrame(rows).sort_values(["factor", "limit"]).drop_duplicates(outcome, keep="last")
     healthy = sum(one.label == "healthy" for one in asked)
-    print(f"{args.detector}, seeds {args.seeds_choose}: {healthy} healthy, {len(asked) - healthy} collapsed")
+    seeds = ", ".join(map(str, args.seeds_choose))
+    print(f"{args.detector}, seeds {seeds}: {healthy} healthy, {len(asked) - healthy} collapsed")
     print(table.sort_values(["before", "false"], ascending=[False, True]).head(25).to_string(index=False))
 
 

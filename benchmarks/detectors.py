@@ -25,6 +25,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -248,11 +249,16 @@ def page(rows: pd.DataFrame, choose: Sequence[int], scored: Sequence[int]) -> st
     return "\n\n".join("\n".join(block) for block in blocks)
 
 
+def module_of(name: str) -> ModuleType:
+    """The module of a detector, with its `RULE`."""
+    return import_module(f"arena.analysis.detectors.{name.replace('-', '_')}")
+
+
 def definitions() -> str:
     """Markdown: of each statistical detector what it reads, when it raises the alarm, and why."""
     blocks = []
     for name, detector in ALL.items():
-        module = import_module(f"arena.analysis.detectors.{name.replace('-', '_')}")
+        module = module_of(name)
         text = "\n\n".join((module.__doc__ or "").strip().split("\n\n")[1:])
         needs = ", ".join(f"`{need}`" for need in detector.needs)
         rejected = " (rejected)" if name in REJECTED else ""
@@ -287,7 +293,8 @@ def by_method(rows: pd.DataFrame) -> list[str]:
     return ["False alarms by method, cells with one of its healthy cells:", "", *lines] if lines else []
 
 
-def _seeds(text: str) -> list[int]:
+def seeds_of(text: str) -> list[int]:
+    """`0,1` as numbers."""
     return [int(part) for part in text.split(",")] if text else []
 
 
@@ -297,9 +304,9 @@ def main() -> None:
     )
     parser.add_argument("runs", nargs="*", help="run folders")
     parser.add_argument(
-        "--seeds-choose", type=_seeds, default=[], help="seeds constants were chosen on: 10,11"
+        "--seeds-choose", type=seeds_of, default=[], help="seeds constants were chosen on: 10,11"
     )
-    parser.add_argument("--seeds-score", type=_seeds, default=[], help="seeds to decide on: 0,1,2")
+    parser.add_argument("--seeds-score", type=seeds_of, default=[], help="seeds to decide on: 0,1,2")
     parser.add_argument("--write-docs", action="store_true", help="put the tables into docs/detectors.md")
     args = parser.parse_args()
     wanted = {*args.seeds_choose, *args.seeds_score}

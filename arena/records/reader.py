@@ -160,8 +160,8 @@ def _read_cell(folder: Path, entries: Mapping[tuple[str, str, int], Mapping[str,
 
 def _planned_cell(run: Path, entry: Mapping[str, Any]) -> Cell:
     env, algo, seed = entry["env"], entry["algo"], entry["seed"]
-    place_of = run / place(env, algo, seed)
-    return Cell(env, algo, seed, place_of, None, _planned_state(entry), 0, 0, entry.get("error"))
+    folder, state = run / place(env, algo, seed), _planned_state(entry)
+    return Cell(env, algo, seed, folder, None, state, 0, 0, entry.get("error"))
 
 
 def _planned_state(entry: Mapping[str, Any]) -> str:

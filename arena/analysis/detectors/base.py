@@ -46,7 +46,8 @@ class Verdict:
     """What a detector says of one cell.
 
     `steps`: the training steps at fault, ascending; the first is the alarm's. `values`: what was measured at each.
-    `critical_step`: the first step that is critical; None if none is.
+    `critical_step`: the first step that is critical; None if none is. Of a critical verdict that names none it is the
+    first step at fault: checks have one level.
     """
 
     status: Status
@@ -55,15 +56,16 @@ class Verdict:
     values: tuple[float, ...] = ()
     critical_step: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.critical_step is None and self.status == Status.CRITICAL:
+            object.__setattr__(self, "critical_step", self.step)
+
     @staticmethod
     def of(status: Status, summary: str, faults: pd.Series, critical_step: int | None = None) -> Verdict:
-        """With the steps and values of `faults`, a series indexed by step. Without `critical_step`, a critical verdict
-        is critical from its first step on: checks have one level."""
+        """With the steps and values of `faults`, a series indexed by step."""
         faults = faults.sort_index()
-        steps, values = tuple(map(int, faults.index)), tuple(map(float, faults))
-        if critical_step is None and status == Status.CRITICAL and steps:
-            critical_step = steps[0]
-        return Verdict(status, summary, steps, values, critical_step)
+        steps, values = faults.index.tolist(), faults.tolist()
+        return Verdict(status, summary, tuple(map(int, steps)), tuple(map(float, values)), critical_step)
 
     @property
     def step(self) -> int | None:

@@ -2,10 +2,10 @@
 
 k3 of log pi - log pi_old over all mini-batches. A healthy run keeps its level. Not k1, which cancels.
 
-Constants: of the limits tried on seed 1 of every method at both tiers (benchmarks/detector_constants.py) that warn
-before five of six collapses, 0.032 nats a token alarms on fewest healthy cells; rounded to 0.03. Critical, by
-convention, is 0.05. The factors leave room for a learning rate that is warmed up, of whose square KL is a multiple: 5
-and 20 are rates of 2.2 and 4.5 times the start's.
+Constants: 0.03 nats a token, because of the limits tried on seed 1 of every method at both tiers
+(benchmarks/detector_constants.py) that warn before five of six collapses it alarms on fewest healthy cells. Critical,
+by convention, is 0.05. The factors leave room for a learning rate that is warmed up, of whose square KL is a
+multiple: 5 and 20 are rates of 2.2 and 4.5 times the start's.
 """
 
 from __future__ import annotations

@@ -244,7 +244,10 @@ def test_a_sampler_that_differs_from_step_1_on_is_seen_from_the_mean():
 def test_a_run_too_short_to_compare_is_not_ok(name):
     verdict = judge(ALL[name], cut(healthy(), SKIP + WINDOW))
     assert verdict.status == Status.DEGENERATE
-    assert "steps with a value: " in verdict.summary
+    if name == "component-divergence":  # it compares means of its own, of which ten steps have one
+        assert verdict.summary == "steps with a value: 1"
+    else:
+        assert "the first 10 are what later ones are compared with" in verdict.summary
 
 
 @pytest.mark.parametrize(
